@@ -1,0 +1,42 @@
+# make run: the main job. make test: what CI runs. Both set everything up themselves.
+PYTHON ?= python3
+BIN := .venv/bin
+# Real data beside the checkout, when it is there; otherwise the built-in generators.
+export FOCUS_DATA ?= $(wildcard ../shared/data)
+
+.PHONY: install run test test-all lint bench clean
+
+install: .venv/.installed
+
+# torch first and alone: a later package that asks for torch must find this build in place.
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+run: install
+	$(BIN)/focus data prepare --task sudoku --out data-out
+	$(BIN)/focus data prepare --task maze --out data-out
+	$(BIN)/focus data show --task sudoku --data data-out --row 1
+	$(BIN)/focus data show --task maze --data data-out --row 1
+
+test: install
+	$(BIN)/pytest -m "not long"
+
+test-all: install
+	$(BIN)/pytest
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/sudoku_search.py
+	$(BIN)/python benchmarks/generators.py
+	$(BIN)/python benchmarks/maze_decoder.py
+
+clean:
+	rm -rf .venv data-out

@@ -1,0 +1,1 @@
+"""FOCUS: train models that revise an answer instead of writing it once."""

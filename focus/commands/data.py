@@ -1,0 +1,207 @@
+"""`focus data …`: show, prepare, generate and audit puzzles."""
+
+import json as json_module
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table as TextTable
+
+from focus.data import audit as audit_module
+from focus.data.generation import Order, generate_file, ks_distance
+from focus.data.sources import DATA_VARIABLE, Generated, open_source
+from focus.data.splits import Protocol, make_splits, write_splits
+from focus.data.table import read_table, task_of_file
+from focus.errors import UserError
+from focus.tasks import BUILT_IN, task_class
+from focus.tasks.base import Task
+
+Many = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
+
+
+def _progress() -> Progress:
+    """Progress goes to standard error, so that standard output stays clean."""
+    return Progress(console=Console(stderr=True), transient=True)
+
+
+def _print_json(value: object) -> None:
+    sys.stdout.write(json_module.dumps(value) + "\n")
+
+
+def _quantiles(values: np.ndarray) -> str:
+    low, median, high = np.quantile(values, [0.1, 0.5, 0.9])
+    return f"{low:.0f} / {median:.0f} / {high:.0f}"
+
+
+def show(
+    task: str = "sudoku", data: str | None = None, split: str = "test", row: int = 1,
+    side: int | None = None, json: bool = False,
+) -> None:  # fmt: skip
+    """Print one puzzle and its answer.
+
+    Args:
+        task: sudoku, maze, or a task of an installed package.
+        data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default $FOCUS_DATA.
+        split: which split of the data.
+        row: which row, counted from 1.
+        side: cells of a side, for generated puzzles (9 or 4; any for mazes).
+        json: print one JSON object instead.
+    """
+    chosen = task_class(task).of_side(side)
+    source = Generated(train=row, test=row) if data == "generated" else open_source(data)
+    table = source.load(chosen, split)
+    if not 1 <= row <= len(table):
+        raise UserError(f"row {row} does not exist; the {split} split has {len(table)} rows")
+    question, answer = table.questions[row - 1], table.answers[row - 1]
+    rating = int(chosen.rate(question[None])[0])
+    if json:
+        _print_json(
+            {
+                "question": chosen.question_text(question),
+                "answer": chosen.answer_text(answer),
+                "rating": rating,
+            }
+        )
+        return
+    print(f"{source.describe()}, {split} row {row}, rating {rating}\n")
+    print(chosen.render(question), "\n")
+    print(chosen.render(question, answer))
+
+
+def prepare(
+    task: str = "sudoku", data: str | None = None, protocol: Protocol = "standard",
+    out: str = "data-out", side: int | None = None, json: bool = False,
+) -> None:  # fmt: skip
+    """Write the train, validation and test files of a protocol, with the drawn ids.
+
+    Args:
+        task: sudoku, maze, or a task of an installed package.
+        data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default $FOCUS_DATA.
+        protocol: standard (this project's results) or paper (full Sudoku-Extreme corpus).
+        out: folder for the files; they lie in a subfolder named after the data set.
+        side: cells of a side, for generated puzzles (9 or 4; any for mazes).
+        json: print one JSON object instead of a table.
+    """
+    chosen = task_class(task).of_side(side)
+    splits = make_splits(open_source(data), chosen, protocol)
+    record = write_splits(splits, chosen, Path(out))
+    rows = {name: len(table) for name, table in splits.tables().items()}
+    if json:
+        _print_json({"splits": rows, "record": str(record), "protocol": protocol})
+        return
+    text = TextTable(title=f"{chosen.name}, {splits.source}, {protocol} protocol")
+    for heading in ("split", "rows", "rating 10 / 50 / 90 %"):
+        text.add_column(heading, justify="left" if heading == "split" else "right")
+    for name, table in splits.tables().items():
+        text.add_row(name, f"{len(table):,}", _quantiles(chosen.rate(table.questions)))
+    console = Console()
+    console.print(text)
+    console.print(f"ids and hashes: {record}", soft_wrap=True, highlight=False)
+
+
+def generate(
+    task: str = "sudoku", count: int = 1000, seed: int = 0, mode: str | None = None,
+    out: str = "generated.csv.gz", side: int | None = None, data: str | None = None,
+    exclude: Many = (), workers: int | None = None, json: bool = False,
+) -> None:  # fmt: skip
+    """Generate puzzles into a CSV file. A killed run goes on where it was.
+
+    Args:
+        task: sudoku, maze, or a task of an installed package.
+        count: how many puzzles.
+        seed: the same seed gives the same file, for any number of workers.
+        mode: sudoku: minimal, unbiased (clue numbers as in the set of all minimal puzzles) or
+            neighbourhood (grown from the training puzzles of --data, as hard as they are).
+            maze: distant or farthest (how the goal is chosen).
+        out: the file to write; gzip if it ends in .gz.
+        side: cells of a side (9 or 4 for sudoku, any for mazes).
+        data: a folder whose train split seeds the neighbourhood mode and whose test split is
+            kept out; default $FOCUS_DATA.
+        exclude: further CSV files with puzzles to keep out; may be given several times.
+        workers: threads; default one per core.
+        json: print one JSON object instead of a line of text.
+    """
+    chosen = task_class(task).of_side(side)
+    mode = mode or chosen.generator_modes[0]
+    named = data or os.environ.get(DATA_VARIABLE)
+    source = open_source(named) if named else None
+    seeds = None
+    if mode == "neighbourhood":
+        if source is None:
+            raise UserError(
+                "the neighbourhood mode grows puzzles from training puzzles; "
+                f"name a folder with --data or ${DATA_VARIABLE}"
+            )
+        seeds = source.load(chosen, "train").questions
+    kept_out = [read_table(Path(name), chosen).questions for name in exclude]
+    if source is not None and chosen == type(chosen).of_side(None):
+        kept_out.append(source.load(chosen, "test").questions)
+    order = Order(count, seed, mode, workers or os.cpu_count() or 1, seeds, tuple(kept_out))
+    with _progress() as bar:
+        line = bar.add_task(f"{chosen.name} {mode}", total=count)
+        table = generate_file(
+            chosen, order, Path(out), lambda done: bar.update(line, completed=done)
+        )
+    ratings = table.columns["rating"].astype(int)
+    report: dict = {"file": out, "rows": len(table), "mode": mode, "seed": seed}
+    if seeds is not None:
+        report["ks_distance_to_seeds"] = round(ks_distance(ratings, chosen.rate(seeds)), 4)
+    if json:
+        _print_json(report)
+        return
+    near = (
+        f", KS distance to the seeds' {report['ks_distance_to_seeds']}" if seeds is not None else ""
+    )
+    print(f"{out}: {len(table):,} puzzles, rating 10/50/90 % {_quantiles(ratings)}{near}")
+
+
+def audit(
+    data: str | None = None, task: str | None = None, workers: int | None = None, json: bool = False
+) -> None:
+    """Check every row of a data folder or file, and find duplicates and leaks between splits.
+
+    Args:
+        data: a folder laid out as DATASET/SPLIT.csv.gz, or one CSV file; default $FOCUS_DATA.
+        task: only this task; needed for a single file.
+        workers: threads; default one per core.
+        json: print one JSON object instead of a table.
+    """
+    data = data or os.environ.get(DATA_VARIABLE)
+    if not data:
+        raise UserError(f"name a folder or file with --data or ${DATA_VARIABLE}")
+    classes = [task_class(task)] if task else list(BUILT_IN.values())
+    found = audit_module.find_files(Path(data), [cls() for cls in classes])
+    files: list[tuple[Path, Task]] = [(p, task_of_file(p, type(t))) for p, t in found]
+    with _progress() as bar:
+        lines: dict = {}
+
+        def advance(name: str, done: int, total: int) -> None:
+            if name not in lines:
+                lines[name] = bar.add_task(name, total=total)
+            bar.update(lines[name], completed=done)
+
+        reports = audit_module.audit(files, workers or os.cpu_count() or 1, advance)
+    leaks = sum(report.leaks for report in reports)
+    if json:
+        _print_json({"results": [asdict(report) for report in reports], "leaks": leaks})
+        return
+    text = TextTable(title=f"audit of {Path(data).name}")
+    headings = ("dataset", "rows", "valid", "unique", "canonical", "duplicates", "leaks")
+    for heading in headings:
+        text.add_column(heading, justify="left" if heading == "dataset" else "right")
+    for report in reports:
+        values = [getattr(report, heading) for heading in headings[1:]]
+        text.add_row(report.dataset, *(f"{value:,}" for value in values))
+    console = Console()
+    console.print(text)
+    for report in reports:
+        for problem in report.problems:
+            console.print(f"{report.dataset}, {problem}", highlight=False)
+        for other, count in report.leaked_from.items():
+            console.print(f"{report.dataset}: {count:,} puzzles are also in {other}")

@@ -1,0 +1,1 @@
+"""Where puzzles come from: tables, sources, splits, generation, audit."""

@@ -1,0 +1,144 @@
+"""Generate a file of puzzles: in parallel, resumable, the same for any number of workers.
+
+Work is cut into chunks of units; a unit's puzzle depends on (seed, unit) alone. Finished chunks
+are kept in `OUT.parts/` until the file is complete, so that a killed run goes on where it was.
+Puzzles are taken in unit order: the result does not depend on which chunk finished first.
+"""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from focus.data.distinct import PuzzleIndex
+from focus.data.table import Table, write_table
+from focus.errors import UserError
+from focus.files import atomic_path, write_text
+from focus.tasks.base import Codes, Task
+
+_CHUNK = 100  # units
+_MOST_FRUITLESS = 50  # chunks in a row that bring nothing new before we give up
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to generate."""
+
+    count: int
+    seed: int
+    mode: str
+    workers: int = 1
+    seeds: Codes | None = None  # puzzles to grow from
+    exclude: tuple[Codes, ...] = ()  # nothing equivalent to these
+
+    def identity(self, task: Task) -> str:
+        """What a kept chunk depends on: a resumed run must agree in it."""
+        grown_from = "" if self.seeds is None else sha256(self.seeds.tobytes()).hexdigest()
+        plan = [task.name, asdict(task), self.seed, self.mode, _CHUNK, grown_from]
+        return json.dumps(plan, sort_keys=True)
+
+
+def generate_table(
+    task: Task, order: Order, parts: Path, progress: Callable[[int], None] = lambda done: None
+) -> Table:
+    """Generate `order.count` puzzles, keeping finished chunks in the folder `parts`."""
+    if order.count < 1:
+        raise UserError(f"the number of puzzles must be at least 1, not {order.count}")
+    if order.mode not in task.generator_modes:
+        raise UserError(
+            f"{task.name} has no generator mode {order.mode!r}; "
+            f"it has {', '.join(task.generator_modes)}"
+        )
+    _claim(parts, order.identity(task))
+    index = PuzzleIndex(task)
+    for questions in (*order.exclude, *([] if order.seeds is None else [order.seeds])):
+        index.add(questions)
+    taken: list[tuple[Codes, Codes]] = []
+    done = fruitless = 0
+    for questions, answers in _chunks(task, order, parts):
+        fresh = index.add_unseen(questions)
+        taken.append((questions[fresh], answers[fresh]))
+        done += int(fresh.sum())
+        progress(min(done, order.count))
+        fruitless = 0 if fresh.any() else fruitless + 1
+        if done >= order.count:
+            break
+        if fruitless == _MOST_FRUITLESS:
+            raise UserError(
+                f"only {done} different puzzles found, {order.count} were asked for; "
+                "try another seed or mode, or ask for fewer"
+            )
+    questions, answers = (
+        np.concatenate(column)[: order.count] for column in zip(*taken, strict=True)
+    )
+    ratings = np.array([str(rating) for rating in task.rate(questions)], dtype=object)
+    origin = f"{order.mode} generator, seed {order.seed}"
+    return Table(questions, answers, np.arange(order.count), origin, {"rating": ratings})
+
+
+def generate_file(
+    task: Task, order: Order, path: Path, progress: Callable[[int], None] = lambda done: None
+) -> Table:
+    """Generate into a CSV file; its parts folder is removed once the file is whole."""
+    parts = path.with_name(path.name + ".parts")
+    table = generate_table(task, order, parts, progress)
+    write_table(path, table, task)
+    shutil.rmtree(parts)
+    return table
+
+
+def _claim(parts: Path, identity: str) -> None:
+    """Make the folder ours, or check that it belongs to the same order."""
+    plan = parts / "plan.json"
+    if plan.is_file():
+        if plan.read_text(encoding="utf-8") != identity:
+            raise UserError(
+                f"{parts} holds the parts of another order (other seed, mode or settings); "
+                "remove it or choose another output"
+            )
+        return
+    write_text(plan, identity)
+
+
+def _chunks(task: Task, order: Order, parts: Path) -> Iterator[tuple[Codes, Codes]]:
+    """The chunks in unit order, computed by a few threads ahead of the reader."""
+    pool = ThreadPoolExecutor(order.workers)
+    pending: list[Future] = []
+    number = 0
+    try:
+        while True:
+            while len(pending) < order.workers + 1:
+                pending.append(pool.submit(_chunk, task, order, parts, number))
+                number += 1
+            yield pending.pop(0).result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _chunk(task: Task, order: Order, parts: Path, number: int) -> tuple[Codes, Codes]:
+    path = parts / f"{number:06d}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            return kept["questions"], kept["answers"]
+    except FileNotFoundError:
+        pass
+    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile):
+        path.unlink()  # damaged: make it again
+    questions, answers = task.generate(order.seed, number * _CHUNK, _CHUNK, order.mode, order.seeds)
+    with atomic_path(path) as temporary, open(temporary, "wb") as stream:
+        np.savez(stream, questions=questions, answers=answers)
+    return questions, answers
+
+
+def ks_distance(first: np.ndarray, second: np.ndarray) -> float:
+    """Kolmogorov-Smirnov distance of two samples: the largest gap of their distributions."""
+    places = np.union1d(first, second)
+    below_first = np.searchsorted(np.sort(first), places, side="right") / len(first)
+    below_second = np.searchsorted(np.sort(second), places, side="right") / len(second)
+    return float(np.abs(below_first - below_second).max())

@@ -1,0 +1,165 @@
+"""Where puzzles are read from: a folder or file, a public data set of the hub, or a generator.
+
+`open_source` turns what the user names into one of them. All offer `load(task, split)`.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from focus.data.distinct import PuzzleIndex
+from focus.data.table import Table, read_table
+from focus.errors import UserError
+from focus.tasks.base import Task
+
+DATA_VARIABLE = "FOCUS_DATA"
+
+
+class Source(Protocol):
+    """A place that holds the splits of a task."""
+
+    def load(self, task: Task, split: str) -> Table:
+        """The puzzles of a split such as `train` or `test`."""
+        ...
+
+    def describe(self) -> str:
+        """What to call it in a report."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder laid out as DATASET/SPLIT.csv.gz, or holding SPLIT.csv[.gz] itself."""
+
+    path: Path
+
+    def file(self, task: Task, split: str) -> Path:
+        """The file of a split; raises `UserError` when there is none."""
+        tried = []
+        for folder in (self.path / task.dataset, self.path):
+            for name in (f"{split}.csv.gz", f"{split}.csv"):
+                if (folder / name).is_file():
+                    return folder / name
+                tried.append(str((folder / name).relative_to(self.path)))
+        raise UserError(
+            f"no {split} data for {task.name} in {self.path}; looked for {', '.join(tried)}"
+        )
+
+    def load(self, task: Task, split: str) -> Table:
+        """Read the split's file."""
+        return read_table(self.file(task, split), task)
+
+    def describe(self) -> str:
+        """The folder's name."""
+        return f"folder {self.path.name}"
+
+
+@dataclass(frozen=True)
+class File:
+    """One CSV file, whatever split is asked for."""
+
+    path: Path
+
+    def load(self, task: Task, split: str) -> Table:
+        """Read the file."""
+        return read_table(self.path, task)
+
+    def describe(self) -> str:
+        """The file's name."""
+        return f"file {self.path.name}"
+
+
+@dataclass(frozen=True)
+class Hub:
+    """A public data set of the Hugging Face hub; needs a connection the first time."""
+
+    repository: str = ""  # "" = the task's own public data set
+
+    def load(self, task: Task, split: str) -> Table:
+        """Download (or find in the cache) and read SPLIT.csv."""
+        from huggingface_hub import hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+
+        repository = self.repository or task.hub_dataset
+        if not repository:
+            raise UserError(f"the task {task.name} has no public data set; name one as hub:NAME")
+        try:
+            path = hf_hub_download(repository, f"{split}.csv", repo_type="dataset")
+        except EntryNotFoundError as error:
+            raise UserError(f"the hub data set {repository} has no {split}.csv") from error
+        except (HfHubHTTPError, OSError) as error:
+            first_line = str(error).strip().splitlines()[0]
+            raise UserError(
+                f"cannot get {split}.csv of {repository} from the hub ({first_line}); "
+                "check the name and the connection, or give a folder with --data"
+            ) from error
+        return read_table(Path(path), task)
+
+    def describe(self) -> str:
+        """The data set's name."""
+        return f"hub {self.repository or 'data set of the task'}"
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The built-in generator: puzzles out of nothing but a seed. The embedded default."""
+
+    seed: int = 0
+    train: int = 2_000
+    test: int = 400
+
+    def load(self, task: Task, split: str) -> Table:
+        """Generate the split; training puzzles are new to the test puzzles."""
+        if split not in ("train", "test"):
+            raise UserError(f"the generator has the splits train and test, not {split}")
+        index = PuzzleIndex(task)
+        test = self._collect(task, index, first_unit=0, count=self.test)
+        if split == "test":
+            return test
+        return self._collect(task, index, first_unit=1_000_000, count=self.train)
+
+    def _collect(self, task: Task, index: PuzzleIndex, first_unit: int, count: int) -> Table:
+        questions = np.zeros((0, task.cells), np.uint8)
+        answers = questions.copy()
+        unit, barren = first_unit, 0
+        while len(questions) < count:
+            new_questions, new_answers = task.generate(
+                self.seed, unit, count, task.generator_modes[0]
+            )
+            unit += count
+            fresh = index.add_unseen(new_questions)
+            barren = 0 if fresh.any() else barren + 1
+            if barren == 20:
+                raise UserError(
+                    f"the generator finds no more than {len(questions)} different {task.name} "
+                    f"puzzles, {count} were asked for"
+                )
+            questions = np.concatenate([questions, new_questions[fresh]])
+            answers = np.concatenate([answers, new_answers[fresh]])
+        ids = first_unit + np.arange(count)
+        return Table(questions[:count], answers[:count], ids, self.describe())
+
+    def describe(self) -> str:
+        """The generator and its seed."""
+        return f"generator, seed {self.seed}"
+
+
+def open_source(data: str | None) -> Source:
+    """A folder, a CSV file, `hub`, `hub:OWNER/NAME` or `generated`; None asks $FOCUS_DATA."""
+    data = data or os.environ.get(DATA_VARIABLE) or "generated"
+    if data == "generated":
+        return Generated()
+    if data == "hub" or data.startswith("hub:"):
+        return Hub(data[4:])
+    path = Path(data).expanduser()
+    if path.is_dir():
+        return Folder(path)
+    if path.is_file():
+        return File(path)
+    raise UserError(
+        f"no such file or folder: {data}; give a folder, a CSV file, hub, hub:OWNER/NAME or "
+        "generated"
+    )

@@ -1,0 +1,93 @@
+"""Which puzzles train, validate and test a model; the drawn ids are part of the result.
+
+`standard` is the protocol of this project's results. Sudoku: train on `train`, validate on the
+first 1,000 rows of `test`, test on the others. Maze: a 900/100 split of `train` by seed 42, test
+on all of `test`. `paper` is the paper's protocol for the full Sudoku-Extreme corpus: validate on
+its first 1,000 puzzles, test on 1,000 drawn from the others with seed 20260831; its maze splits
+are the same as here.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from focus.data.sources import Source
+from focus.data.table import Table, write_table
+from focus.errors import UserError
+from focus.files import sha256, write_text
+from focus.tasks.base import Task
+
+Protocol = Literal["standard", "paper"]
+VALIDATION_ROWS = 1_000
+PAPER_TEST_ROWS = 1_000
+PAPER_SEED = 20260831
+HOLD_OUT_SEED = 42
+PAPER_CORPUS_ROWS = 422_786
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The three tables of a protocol."""
+
+    protocol: str
+    source: str
+    train: Table
+    validation: Table
+    test: Table
+
+    def tables(self) -> dict[str, Table]:
+        """The tables by name."""
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+
+def make_splits(source: Source, task: Task, protocol: Protocol = "standard") -> Splits:
+    """Load a source and divide it."""
+    train, test = source.load(task, "train"), source.load(task, "test")
+    if task.validation_from == "test":
+        held = min(VALIDATION_ROWS, len(test) // 2)
+        if protocol == "paper":
+            if len(test) < VALIDATION_ROWS + PAPER_TEST_ROWS:
+                raise UserError(
+                    f"the paper's protocol draws {PAPER_TEST_ROWS} test puzzles after "
+                    f"{VALIDATION_ROWS} for validation; the corpus has only {len(test)} rows"
+                )
+            drawn = np.random.default_rng(PAPER_SEED).choice(
+                len(test) - VALIDATION_ROWS, PAPER_TEST_ROWS, replace=False
+            )
+            chosen = VALIDATION_ROWS + np.sort(drawn)
+        else:
+            chosen = np.arange(held, len(test))
+        return Splits(protocol, source.describe(), train, test[:held], test[chosen])
+    order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(train))
+    kept = len(train) - len(train) // 10
+    return Splits(
+        protocol, source.describe(), train[np.sort(order[:kept])],
+        train[np.sort(order[kept:])], test,
+    )  # fmt: skip
+
+
+def write_splits(splits: Splits, task: Task, folder: Path) -> Path:
+    """Write the three CSV files and `splits.json`, which lists the ids; returns the latter."""
+    record: dict = {
+        "task": task.name,
+        "protocol": splits.protocol,
+        "source": splits.source,
+        "seeds": {"hold_out": HOLD_OUT_SEED, "paper_test": PAPER_SEED},
+        "splits": {},
+    }
+    for name, table in splits.tables().items():
+        path = folder / task.dataset / f"{name}.csv.gz"
+        write_table(path, table, task)
+        record["splits"][name] = {
+            "file": path.name,
+            "sha256": sha256(path),
+            "rows": len(table),
+            "drawn_from": table.origin,
+            "ids": table.ids.tolist(),
+        }
+    path = folder / task.dataset / "splits.json"
+    write_text(path, json.dumps(record) + "\n")
+    return path

@@ -1,0 +1,394 @@
+"""What a task is: the one interface between puzzles and everything else.
+
+A task is a frozen dataclass; its fields are its settings. One file defines one task:
+`focus/tasks/sudoku.py` and `focus/tasks/maze.py` here, a file of yours through the entry point
+group `focus.tasks` (see docs/tutorials/add-a-task.md).
+
+Shapes: `batch` puzzles, `tokens` updater tokens each, `channels` numbers per token in the answer
+z. Energies, losses and scores accept extra leading axes on z (steps, candidates) and are float32
+per example, whatever the dtype of z. Nothing on tensors loops over examples or cells.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from focus.errors import UserError
+from focus.tasks.prompt import Prompt
+from focus.tasks.records import Context, Neighbours, Problem, Rows, Target, TensorRecord
+
+Codes = np.ndarray  # (cells,) or (rows, cells) uint8: one code per cell
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A named slice of the answer z, with the bounds that every update keeps."""
+
+    name: str
+    start: int
+    width: int
+    low: float
+    high: float
+    unit: float = 1.0  # what 1.0 in z stands for, for instance 16 moves
+
+    @property
+    def slice(self) -> slice:
+        """Where the channel lies on the last axis of z."""
+        return slice(self.start, self.start + self.width)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an audit finds about rows of data; one boolean per row."""
+
+    valid: np.ndarray  # obeys the rules, and the answer solves the question
+    unique: np.ndarray  # Sudoku: one solution. Maze: one shortest path
+    canonical: np.ndarray  # the answer is *the* reference answer
+    problems: dict[int, str]  # row -> what is wrong with it
+
+
+StepWeights = Literal["linear", "uniform", "final"]
+
+
+def step_weights(steps: int, kind: StepWeights, device: torch.device) -> Float[Tensor, " {steps}"]:
+    """Weights over the steps of a rollout that sum to 1."""
+    if kind == "final":
+        weights = torch.zeros(steps, device=device)
+        weights[-1] = 1.0
+        return weights
+    weights = torch.ones(steps, device=device)
+    if kind == "linear":
+        weights = torch.arange(1, steps + 1, device=device, dtype=torch.float32)
+    return weights / weights.sum()
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """The protocol. Subclasses are frozen dataclasses of settings."""
+
+    name = ""  # the name on the command line
+    dataset = ""  # the folder that holds its data
+    hub_dataset = ""  # its public data set
+    validation_from = "train"  # the split that validation puzzles are taken from
+
+    # ------------------------------------------------------------------ sizes
+    @classmethod
+    @abstractmethod
+    def of_side(cls, side: int | None) -> "Task":
+        """The task with `side` cells in a row; None for its usual size."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> int:
+        """Cells of the printed puzzle."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> int:
+        """Tokens the updater sees (padded to this number)."""
+
+    @property
+    @abstractmethod
+    def channels(self) -> tuple[Channel, ...]:
+        """The slices of z."""
+
+    @property
+    def width(self) -> int:
+        """Number of channels of z."""
+        return sum(channel.width for channel in self.channels)
+
+    def bounds(self, device: torch.device) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
+        """Lowest and highest value of each channel."""
+        low = [c.low for c in self.channels for _ in range(c.width)]
+        high = [c.high for c in self.channels for _ in range(c.width)]
+        return torch.tensor(low, device=device), torch.tensor(high, device=device)
+
+    # ------------------------------------------------------------------- text
+    @property
+    @abstractmethod
+    def question_symbols(self) -> dict[str, int]:
+        """Characters of a question and their codes; the first of a code is how it is written."""
+
+    @property
+    @abstractmethod
+    def answer_symbols(self) -> dict[str, int]:
+        """Characters of an answer and their codes."""
+
+    def encode_questions(self, texts: Sequence[str]) -> Codes:
+        """Questions on one line each, all at once; raises `RowError` for a bad one."""
+        return encode_text(texts, self.cells, self.question_symbols, f"the {self.name}")
+
+    def encode_answers(self, texts: Sequence[str]) -> Codes:
+        """Answers on one line each, all at once; raises `RowError` for a bad one."""
+        return encode_text(texts, self.cells, self.answer_symbols, "the answer")
+
+    def question_text(self, question: Codes) -> str:
+        """The question on one line, as data files hold it."""
+        return decode_text(question, self.question_symbols)
+
+    def answer_text(self, answer: Codes) -> str:
+        """The answer on one line, as data files hold it."""
+        return decode_text(answer, self.answer_symbols)
+
+    def parse(self, text: str) -> Codes:
+        """One puzzle as people type it; raises `UserError` when it is not one."""
+        question = self.encode_questions(["".join(text.split())])[0]
+        self.check(question)
+        return question
+
+    @abstractmethod
+    def check(self, question: Codes) -> None:
+        """Raise `UserError` for a puzzle that contradicts the rules at sight."""
+
+    def render(self, question: Codes, answer: Codes | None = None) -> str:
+        """The puzzle, or its answer, as lines of text."""
+        line = self.question_text(question) if answer is None else self.answer_text(answer)
+        side = math.isqrt(self.cells)
+        return "\n".join(line[start : start + side] for start in range(0, self.cells, side))
+
+    @abstractmethod
+    def prompt(self) -> Prompt:
+        """The prompt with its cells."""
+
+    def text_target(self, question: Codes, answer: Codes) -> str:
+        """What Direct SFT learns to write."""
+        return self.answer_text(answer)
+
+    def parse_text_target(self, question: Codes, text: str) -> Codes | None:
+        """The answer that a completion states, or None when it is malformed (strict)."""
+        try:
+            return self.encode_answers([text.strip()])[0]
+        except UserError:
+            return None
+
+    # ------------------------------------------------- puzzles on the host
+    @abstractmethod
+    def solve(self, question: Codes) -> Codes:
+        """The reference answer by search; raises `UserError` when there is not exactly one."""
+
+    @abstractmethod
+    def judge(self, questions: Codes, answers: Codes) -> Verdict:
+        """Check rows of data against the rules."""
+
+    def fingerprint(self, questions: Codes) -> np.ndarray:
+        """Equal for equivalent puzzles; different puzzles may share one. (rows,) uint64."""
+        weights = np.random.default_rng(0).integers(1, 2**63, self.cells, dtype=np.uint64)
+        return ((questions.astype(np.uint64) + 1) * weights).sum(-1, dtype=np.uint64)
+
+    def equivalent(self, first: Codes, second: Codes) -> bool:
+        """Whether two puzzles count as the same one when data sets are kept apart. Exact.
+
+        Equal puzzles only, unless a task knows its symmetries.
+        """
+        return bool((first == second).all())
+
+    @property
+    @abstractmethod
+    def generator_modes(self) -> tuple[str, ...]:
+        """Ways to generate puzzles; the first is the default."""
+
+    @abstractmethod
+    def generate(
+        self, seed: int, first_unit: int, count: int, mode: str, seeds: Codes | None = None
+    ) -> tuple[Codes, Codes]:
+        """Questions and answers of units `first_unit`…, a function of (seed, unit) alone.
+
+        A unit that finds no puzzle is left out. `seeds` are puzzles to start from, for modes
+        that grow new puzzles from given ones.
+        """
+
+    @abstractmethod
+    def rate(self, questions: Codes) -> np.ndarray:
+        """How hard each puzzle is for our own search. (rows,) int64."""
+
+    def pack(self, questions: Codes, answers: Codes, augment: bool = False) -> TensorRecord:
+        """Rows for storage on a device; `augment` adds what the method of that name needs."""
+        return Rows(
+            torch.from_numpy(np.array(questions, np.uint8)),
+            torch.from_numpy(np.array(answers, np.uint8)),
+        )
+
+    # --------------------------------------------------- puzzles on the device
+    def augment(self, rows: TensorRecord, keys: Int[Tensor, " batch"]) -> TensorRecord:
+        """A random symmetry of every puzzle, labels included; the identity if there is none."""
+        return rows
+
+    @abstractmethod
+    def unpack(self, rows: TensorRecord) -> tuple[Problem, Target]:
+        """x and y* of stored rows."""
+
+    @property
+    @abstractmethod
+    def category_sizes(self) -> tuple[int, ...]:
+        """Number of classes of each category of the context."""
+
+    @abstractmethod
+    def context(self, x: Problem) -> Context:
+        """c_x."""
+
+    @property
+    @abstractmethod
+    def relation_names(self) -> tuple[str, ...]:
+        """Names of the relations between tokens."""
+
+    @abstractmethod
+    def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
+        """Which tokens are related; the first axis is 1 where puzzles share it."""
+
+    @abstractmethod
+    def neighbours(self, x: Problem) -> Neighbours:
+        """The table of related tokens, for message passing."""
+
+    # --------------------------------------------------------------- the answer
+    @abstractmethod
+    def initial(self, x: Problem) -> Float[Tensor, "batch tokens channels"]:
+        """z of s_0: knows the puzzle, nothing of the answer."""
+
+    @abstractmethod
+    def clamp(
+        self, z: Float[Tensor, "batch tokens channels"], x: Problem
+    ) -> Float[Tensor, "batch tokens channels"]:
+        """Put back what the puzzle fixes; applied after every update."""
+
+    @abstractmethod
+    def features(
+        self, z: Float[Tensor, "batch tokens channels"], x: Problem
+    ) -> Float[Tensor, "batch tokens features"]:
+        """What the updater reads of z; bounded."""
+
+    @property
+    @abstractmethod
+    def feature_width(self) -> int:
+        """Width of `features`."""
+
+    @abstractmethod
+    def decode(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
+    ) -> Int[Tensor, "*lead batch tokens"]:
+        """g_x: the answer that z states, a code per token."""
+
+    @abstractmethod
+    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
+        """A decoded answer as cell codes, for rendering."""
+
+    @abstractmethod
+    def reference(self, y: Target) -> Int[Tensor, "batch tokens"]:
+        """The correct answer in the form of `decode`."""
+
+    def exact(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
+    ) -> Bool[Tensor, "*lead batch"]:
+        """Whether the decoded answer is the correct one in every cell."""
+        return (self.decode(z, x) == self.reference(y)).all(-1)
+
+    @abstractmethod
+    def solved_state(
+        self, x: Problem, y: Target, sharpness: float = 8.0
+    ) -> Float[Tensor, "batch tokens channels"]:
+        """The z that states the correct answer, with logits of +-`sharpness`."""
+
+    @abstractmethod
+    def corrupt(
+        self, x: Problem, y: Target, keys: Int[Tensor, " batch"]
+    ) -> Float[Tensor, "batch tokens channels"]:
+        """A controlled corruption of the solved state (Fixed Mix)."""
+
+    # ----------------------------------------------------------------- learning
+    @abstractmethod
+    def energy_terms(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
+    ) -> dict[str, Float[Tensor, "*lead batch"]]:
+        """The weighted terms of E_x, by name."""
+
+    def energy(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
+    ) -> Float[Tensor, "*lead batch"]:
+        """E_x(z) >= 0."""
+        return torch.stack(list(self.energy_terms(z, x, y).values())).sum(0)
+
+    def step_loss(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
+    ) -> Float[Tensor, "*lead batch"]:
+        """Task loss of single states; the energy unless a task adds to it."""
+        return self.energy(z, x, y)
+
+    def loss(
+        self,
+        z: Float[Tensor, "steps batch tokens channels"],
+        x: Problem,
+        y: Target,
+        weights: StepWeights = "linear",
+    ) -> Float[Tensor, " batch"]:
+        """L_task over the steps of a rollout."""
+        if weights == "final":
+            return self.step_loss(z[-1], x, y)
+        per_step = self.step_loss(z, x, y)
+        return (per_step * step_weights(len(z), weights, z.device)[:, None]).sum(0)
+
+    def eligible(
+        self,
+        exact_at: Bool[Tensor, "candidates batch"],
+        exact_after: Bool[Tensor, "candidates batch"],
+        exact_end: Bool[Tensor, " batch"],
+    ) -> Bool[Tensor, "candidates batch"]:
+        """C_x: which candidates may be replayed, from exactness at t, t + h and K_p.
+
+        All of them, unless the rollout already ends in the solution.
+        """
+        return (~exact_end).expand_as(exact_at)
+
+    @abstractmethod
+    def diagnostics(
+        self, answer: Int[Tensor, "batch tokens"], x: Problem, y: Target
+    ) -> dict[str, Float[Tensor, " batch"]]:
+        """Scores beside exactness, by name."""
+
+
+class RowError(UserError):
+    """A string of a data file that is no puzzle; knows its row."""
+
+    def __init__(self, row: int, message: str):
+        super().__init__(message)
+        self.row = row
+
+
+def encode_text(texts: Sequence[str], length: int, symbols: dict[str, int], what: str) -> Codes:
+    """Strings of `length` known characters to codes (rows, length), all at once."""
+    for row, text in enumerate(texts):
+        if len(text) != length:
+            raise RowError(row, f"{what} has {len(text)} characters, {length} are needed")
+    table = np.full(256, 255, np.uint8)
+    for symbol, code in symbols.items():
+        table[ord(symbol)] = code
+    raw = np.frombuffer("".join(texts).encode("latin-1", "replace"), np.uint8)
+    codes = table[raw].reshape(len(texts), length)
+    if (codes == 255).any():
+        row, place = np.argwhere(codes == 255)[0]
+        allowed = "".join(symbols)
+        raise RowError(
+            int(row),
+            f"{what} has {texts[row][place]!r} at position {place + 1}; "
+            f"only the characters {allowed!r} may stand there",
+        )
+    return codes
+
+
+def decode_text(codes: Codes, symbols: dict[str, int]) -> str:
+    """Codes to text; where several characters have one code, the first is written."""
+    written = {code: symbol for symbol, code in reversed(symbols.items())}
+    return "".join(written[int(code)] for code in codes)
+
+
+def masked_mean(
+    values: Float[Tensor, "*lead tokens"], mask: Bool[Tensor, "*shape tokens"]
+) -> Float[Tensor, "*lead"]:
+    """Mean over the tokens where `mask` holds; 0 where it holds nowhere."""
+    weights = mask.float()
+    return (values * weights).sum(-1) / weights.sum(-1).clamp(min=1)

@@ -1,0 +1,107 @@
+"""Small groups of tensors that travel together: puzzles, targets, what the updater sees."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Record = TypeVar("Record", bound="TensorRecord")
+
+
+@dataclass(frozen=True)
+class TensorRecord:
+    """A dataclass whose fields are tensors with one shared leading batch axis."""
+
+    def map(self: Record, function: Callable[[Tensor], Tensor]) -> Record:
+        """The record with `function` applied to every tensor."""
+        return type(self)(**{f.name: function(getattr(self, f.name)) for f in fields(self)})
+
+    def to(self: Record, device: torch.device | str) -> Record:
+        """The record on another device."""
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def __getitem__(self: Record, rows: Tensor | slice) -> Record:
+        """The record of the chosen rows."""
+        return self.map(lambda tensor: tensor[rows])
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+
+@dataclass(frozen=True)
+class Rows(TensorRecord):
+    """Puzzles as they are stored on a device: compact, one row each, a code per cell."""
+
+    question: Int[Tensor, "rows cells"]
+    answer: Int[Tensor, "rows cells"]
+
+
+@dataclass(frozen=True)
+class Problem(TensorRecord):
+    """x: all that a model may see of a batch of puzzles."""
+
+    grid: Int[Tensor, "batch cells"]  # symbol code of every cell, as the prompt shows it
+    cell: Int[Tensor, "batch tokens"]  # the cell of each token
+    mask: Bool[Tensor, "batch tokens"]  # False where a token is padding
+
+
+@dataclass(frozen=True)
+class Target(TensorRecord):
+    """y*: the correct answer of a batch of puzzles, for losses and scores only."""
+
+
+@dataclass(frozen=True)
+class Context(TensorRecord):
+    """c_x: deterministic inputs per token. Never the result of a search."""
+
+    position: Int[Tensor, "batch tokens axes"]  # row, column
+    category: Int[Tensor, "batch tokens kinds"]  # class numbers, see `Task.category_sizes`
+    bits: Float[Tensor, "batch tokens bits"]  # 0/1 inputs
+
+
+@dataclass(frozen=True)
+class Neighbours(TensorRecord):
+    """A table of related tokens, for message passing. The batch axis is 1 if puzzles share it.
+
+    The relation is symmetric: if slot s of token i holds j, then slot `reverse[i, s]` of token j
+    holds i.
+    """
+
+    index: Int[Tensor, "batch tokens slots"]
+    present: Bool[Tensor, "batch tokens slots"]
+    reverse: Int[Tensor, "batch tokens slots"]
+    relation: Int[Tensor, "batch slots"]  # which relation a slot belongs to
+
+
+class _GatherNeighbours(torch.autograd.Function):
+    """Read the neighbours' values; the gradient is read the same way, so no scatter is needed."""
+
+    @staticmethod
+    def forward(ctx, values, index, present, reverse):
+        ctx.save_for_backward(index, present, reverse)
+        return _read(values, index) * present
+
+    @staticmethod
+    def backward(ctx, grad):
+        index, present, reverse = ctx.saved_tensors
+        slots = index.shape[-1]
+        grad = grad * present
+        # What token i gave to slot s of its neighbour j comes back from slot `reverse` of j.
+        flat = grad.flatten(-2)
+        return (_read(flat, index * slots + reverse) * present).sum(-1), None, None, None
+
+
+def _read(values: Tensor, index: Tensor) -> Tensor:
+    """values (*lead, batch, tokens) at index (batch, tokens, slots)."""
+    index = index.expand(*values.shape[:-1], *index.shape[-2:])
+    return values.gather(-1, index.flatten(-2)).unflatten(-1, index.shape[-2:])
+
+
+def gather_neighbours(
+    values: Float[Tensor, "*lead tokens"], neighbours: Neighbours
+) -> Float[Tensor, "*lead tokens slots"]:
+    """Each token's view of a scalar at its neighbours, 0 where there is none."""
+    return _GatherNeighbours.apply(values, neighbours.index, neighbours.present, neighbours.reverse)
