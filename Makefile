@@ -34,9 +34,9 @@ lint: install
 
 bench: install
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
-	$(BIN)/python benchmarks/sudoku_search.py
-	$(BIN)/python benchmarks/generators.py
-	$(BIN)/python benchmarks/maze_decoder.py
+	$(BIN)/python -m benchmarks.sudoku_search
+	$(BIN)/python -m benchmarks.maze_decoder
+	$(BIN)/python -m benchmarks.generators
 
 clean:
 	rm -rf .venv data-out

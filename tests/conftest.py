@@ -10,7 +10,7 @@ from jaxtyping import install_import_hook
 # Engines are compiled by numba, which cannot see through the check.
 install_import_hook(["focus.tasks", "focus.random"], "beartype.beartype")
 
-settings.register_profile("default", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("default", deadline=None, max_examples=20, derandomize=True)
 settings.load_profile("default")
 
 

@@ -15,7 +15,7 @@ from rich.table import Table as TextTable
 
 from focus.data import audit as audit_module
 from focus.data.generation import Order, generate_file, ks_distance
-from focus.data.sources import DATA_VARIABLE, Generated, open_source
+from focus.data.sources import DATA_VARIABLE, Folder, Generated, open_source
 from focus.data.splits import Protocol, make_splits, write_splits
 from focus.data.table import read_table, task_of_file
 from focus.errors import UserError
@@ -108,7 +108,7 @@ def prepare(
 def generate(
     task: str = "sudoku", count: int = 1000, seed: int = 0, mode: str | None = None,
     out: str = "generated.csv.gz", side: int | None = None, data: str | None = None,
-    exclude: Many = (), workers: int | None = None, json: bool = False,
+    grow_from: Many = (), exclude: Many = (), workers: int | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Generate puzzles into a CSV file. A killed run goes on where it was.
 
@@ -123,6 +123,8 @@ def generate(
         side: cells of a side (9 or 4 for sudoku, any for mazes).
         data: a folder whose train split seeds the neighbourhood mode and whose test split is
             kept out; default $FOCUS_DATA.
+        grow_from: further splits of --data that seed the neighbourhood mode, such as extra; the
+            ratings aimed at stay those of train.
         exclude: further CSV files with puzzles to keep out; may be given several times.
         workers: threads; default one per core.
         json: print one JSON object instead of a line of text.
@@ -131,18 +133,26 @@ def generate(
     mode = mode or chosen.generator_modes[0]
     named = data or os.environ.get(DATA_VARIABLE)
     source = open_source(named) if named else None
-    seeds = None
+    # A folder that is only in the environment need not know this task or size.
+    if not data and (
+        chosen != type(chosen).of_side(None)
+        or (isinstance(source, Folder) and not source.has(chosen, "test"))
+    ):
+        source = None
+    seeds = like = None
     if mode == "neighbourhood":
         if source is None:
             raise UserError(
                 "the neighbourhood mode grows puzzles from training puzzles; "
                 f"name a folder with --data or ${DATA_VARIABLE}"
             )
-        seeds = source.load(chosen, "train").questions
+        like = source.load(chosen, "train").questions
+        further = [source.load(chosen, split).questions for split in grow_from]
+        seeds = np.concatenate([like, *further])
     kept_out = [read_table(Path(name), chosen).questions for name in exclude]
-    if source is not None and chosen == type(chosen).of_side(None):
+    if source is not None:
         kept_out.append(source.load(chosen, "test").questions)
-    order = Order(count, seed, mode, workers or os.cpu_count() or 1, seeds, tuple(kept_out))
+    order = Order(count, seed, mode, workers or os.cpu_count() or 1, seeds, like, tuple(kept_out))
     with _progress() as bar:
         line = bar.add_task(f"{chosen.name} {mode}", total=count)
         table = generate_file(
@@ -150,14 +160,13 @@ def generate(
         )
     ratings = table.columns["rating"].astype(int)
     report: dict = {"file": out, "rows": len(table), "mode": mode, "seed": seed}
-    if seeds is not None:
-        report["ks_distance_to_seeds"] = round(ks_distance(ratings, chosen.rate(seeds)), 4)
+    if like is not None:
+        report["ks_distance_to_train"] = round(ks_distance(ratings, chosen.rate(like)), 4)
     if json:
         _print_json(report)
         return
-    near = (
-        f", KS distance to the seeds' {report['ks_distance_to_seeds']}" if seeds is not None else ""
-    )
+    distance = report.get("ks_distance_to_train")
+    near = "" if distance is None else f", KS distance to the training puzzles' {distance}"
     print(f"{out}: {len(table):,} puzzles, rating 10/50/90 % {_quantiles(ratings)}{near}")
 
 

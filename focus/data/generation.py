@@ -22,7 +22,7 @@ from focus.errors import UserError
 from focus.files import atomic_path, write_text
 from focus.tasks.base import Codes, Task
 
-_CHUNK = 100  # units
+_CHUNK = 50  # units
 _MOST_FRUITLESS = 50  # chunks in a row that bring nothing new before we give up
 
 
@@ -35,12 +35,16 @@ class Order:
     mode: str
     workers: int = 1
     seeds: Codes | None = None  # puzzles to grow from
+    like: Codes | None = None  # puzzles whose ratings are wanted; None = those of the seeds
     exclude: tuple[Codes, ...] = ()  # nothing equivalent to these
 
     def identity(self, task: Task) -> str:
         """What a kept chunk depends on: a resumed run must agree in it."""
-        grown_from = "" if self.seeds is None else sha256(self.seeds.tobytes()).hexdigest()
-        plan = [task.name, asdict(task), self.seed, self.mode, _CHUNK, grown_from]
+        grown = [
+            "" if codes is None else sha256(codes.tobytes()).hexdigest()
+            for codes in (self.seeds, self.like)
+        ]
+        plan = [task.name, asdict(task), self.seed, self.mode, _CHUNK, grown]
         return json.dumps(plan, sort_keys=True)
 
 
@@ -124,15 +128,15 @@ def _chunks(task: Task, order: Order, parts: Path) -> Iterator[tuple[Codes, Code
 def _chunk(task: Task, order: Order, parts: Path, number: int) -> tuple[Codes, Codes]:
     path = parts / f"{number:06d}.npz"
     try:
-        with np.load(path, allow_pickle=False) as kept:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as kept:
             return kept["questions"], kept["answers"]
     except FileNotFoundError:
         pass
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile):
         path.unlink()  # damaged: make it again
     questions, answers = task.generate(order.seed, number * _CHUNK, _CHUNK, order.mode, order.seeds)
-    with atomic_path(path) as temporary, open(temporary, "wb") as stream:
-        np.savez(stream, questions=questions, answers=answers)
+    with atomic_path(path) as temporary, open(temporary, "wb") as target:
+        np.savez(target, questions=questions, answers=answers)
     return questions, answers
 
 

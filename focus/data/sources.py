@@ -36,21 +36,22 @@ class Folder:
 
     path: Path
 
-    def file(self, task: Task, split: str) -> Path:
-        """The file of a split; raises `UserError` when there is none."""
-        tried = []
-        for folder in (self.path / task.dataset, self.path):
-            for name in (f"{split}.csv.gz", f"{split}.csv"):
-                if (folder / name).is_file():
-                    return folder / name
-                tried.append(str((folder / name).relative_to(self.path)))
-        raise UserError(
-            f"no {split} data for {task.name} in {self.path}; looked for {', '.join(tried)}"
-        )
-
     def load(self, task: Task, split: str) -> Table:
         """Read the split's file."""
-        return read_table(self.file(task, split), task)
+        places = self._places(task, split)
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
+            tried = ", ".join(str(place.relative_to(self.path)) for place in places)
+            raise UserError(f"no {split} data for {task.name} in {self.path}; looked for {tried}")
+        return read_table(found, task)
+
+    def has(self, task: Task, split: str) -> bool:
+        """Whether there is a file of the split."""
+        return any(place.is_file() for place in self._places(task, split))
+
+    def _places(self, task: Task, split: str) -> list[Path]:
+        folders = (self.path / task.dataset, self.path)
+        return [f / f"{split}{ending}" for f in folders for ending in (".csv.gz", ".csv")]
 
     def describe(self) -> str:
         """The folder's name."""

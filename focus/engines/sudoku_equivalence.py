@@ -87,17 +87,23 @@ def _colours(puzzle, box):
 
 
 @njit(nogil=True, cache=True)
+def invariant_hash(puzzle, box):
+    """A 64-bit hash that is equal for equivalent puzzles."""
+    colour = _colours(puzzle, box)
+    total = np.uint64(0)
+    for cell in range(len(colour)):
+        total += _mix(colour[cell])
+    return total
+
+
+@njit(nogil=True, cache=True)
 def _hash_rows(puzzles, box, out):
     for row in range(len(puzzles)):
-        colour = _colours(puzzles[row], box)
-        total = np.uint64(0)
-        for cell in range(len(colour)):
-            total += _mix(colour[cell])
-        out[row] = total
+        out[row] = invariant_hash(puzzles[row], box)
 
 
 def invariant_hashes(puzzles: np.ndarray, box: int) -> np.ndarray:
-    """A 64-bit hash per puzzle that is equal for equivalent puzzles."""
+    """The invariant hash of each puzzle."""
     out = np.zeros(len(puzzles), np.uint64)
     _hash_rows(np.ascontiguousarray(puzzles, np.uint8), box, out)
     return out

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from focus.engines.rng import below, shuffle, stream, uniform
-from focus.engines.sudoku_equivalence import line_orders
+from focus.engines.sudoku_equivalence import invariant_hash, line_orders
 from focus.engines.sudoku_solver import (
     ascending,
     geometry,
@@ -23,9 +23,10 @@ from focus.engines.sudoku_solver import (
     solve_many,
 )
 
-_SOLUTIONS = 48  # puzzles that open up to more solutions than this are not worth closing again
+_SOLUTIONS = 24  # puzzles that open up to more solutions hardly ever close to a hard one
 _DRAWS = 16  # ways tried to close one opened puzzle
-_TRIES = 40  # openings tried per move before another seed puzzle is taken
+_TURNS = 6  # symmetries tried for the rating of a puzzle that nearly fits
+_TRIES = 60  # openings tried per puzzle before another seed puzzle is taken
 _SEEDS = 25  # seed puzzles tried before a unit gives up
 
 
@@ -39,6 +40,19 @@ def _thin(puzzle, state, solutions, workspace, geo):
         puzzle[cell] = 0
         if not is_unique(puzzle, solutions, workspace, geo):
             puzzle[cell] = kept
+
+
+@njit(nogil=True, cache=True)
+def _is_minimal(puzzle, solutions, workspace, geo):
+    """Whether no clue of a puzzle with one solution can be spared."""
+    for cell in np.flatnonzero(puzzle):
+        kept = puzzle[cell]
+        puzzle[cell] = 0
+        unique = is_unique(puzzle, solutions, workspace, geo)
+        puzzle[cell] = kept
+        if unique:
+            return False
+    return True
 
 
 @njit(nogil=True, cache=True)
@@ -139,85 +153,99 @@ def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
         _add_clues(candidate, state, known, count)
         if np.array_equal(candidate, puzzle):
             continue
-        candidate = _transform(candidate, state, orders, geo.side)
-        _, guesses = search(candidate, 2, solutions, workspace, geo, ascending())
-        # Thinning is the dear part, and hardly turns an easy puzzle into a hard one.
-        if not low // 2 <= guesses <= high:
-            continue
-        _thin(candidate, state, solutions, workspace, geo)
-        _, guesses = search(candidate, 2, solutions, workspace, geo, ascending())
-        if low <= guesses <= high:
+        # The rating of a puzzle varies by a factor of two or more with the way it is turned.
+        for _ in range(_TURNS):
+            candidate = _transform(candidate, state, orders, geo.side)
+            _, guesses = search(candidate, 2, solutions, workspace, geo, ascending())
+            if low <= guesses <= high or not low // 3 <= guesses <= 3 * high:
+                break
+        if low <= guesses <= high and _is_minimal(candidate, solutions, workspace, geo):
             puzzle[:] = candidate
             return guesses
     return -1
 
 
 @njit(nogil=True, cache=True)
-def _neighbourhood(
-    puzzles, ratings, seeds, starts, low, high, first_unit, seed, moves, most, geo, orders
-):
+def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, most, geo, orders):
     cells = geo.side * geo.side
     solutions = np.zeros((_SOLUTIONS, cells), np.uint8)
     workspace = new_workspace(cells)
     for row in range(len(puzzles)):
         state = stream(seed, first_unit + row)
         band = below(state, len(low))
+        taken = 0
+        seen = np.zeros(puzzles.shape[1] + 1, np.uint64)
         for _ in range(_SEEDS):
-            current = seeds[starts[band] + below(state, starts[band + 1] - starts[band])].copy()
-            moved = 0
-            for _ in range(_TRIES * moves):
+            current = seeds[first[band] + below(state, last[band] - first[band])].copy()
+            seen[-1] = invariant_hash(current, geo.box)
+            failures = 0
+            while failures < _TRIES and taken < puzzles.shape[1]:
+                failures += 1
                 guesses = _move(
                     current, state, low[band], high[band], most, solutions, workspace, geo, orders
                 )
-                moved += guesses >= 0
-                if moved == moves:
-                    break
-            if moved == moves:
-                puzzles[row] = current
-                ratings[row] = guesses
-                break
+                if guesses < 0:
+                    continue
+                name = invariant_hash(current, geo.box)
+                if np.any(seen == name):
+                    continue  # the walk came back to where it was
+                failures = 0
+                seen[taken] = name
+                puzzles[row, taken] = current
+                ratings[row, taken] = guesses
+                taken += 1
 
 
 @dataclass(frozen=True)
 class SeedBands:
-    """Seed puzzles sorted by rating and cut into bands of (nearly) equal number.
+    """Bands of ratings, and the seed puzzles in each.
 
-    Puzzles that stay inside a band drawn at random have the seeds' distribution of ratings, up
-    to about 1/bands in Kolmogorov-Smirnov distance.
+    The bands hold (nearly) equal numbers of the puzzles whose ratings are wanted: puzzles that
+    stay inside a band drawn at random have their distribution, up to about 1/bands in
+    Kolmogorov-Smirnov distance.
     """
 
-    puzzles: np.ndarray  # (seeds, cells)
-    starts: np.ndarray  # (bands + 1,) first seed of each band
+    puzzles: np.ndarray  # (seeds, cells), sorted by rating
+    first: np.ndarray  # (bands,) first seed of a band
+    last: np.ndarray  # (bands,) one after its last seed
     low: np.ndarray  # (bands,) lowest rating
     high: np.ndarray  # (bands,) highest rating
 
     @classmethod
-    def of(cls, puzzles: np.ndarray, box: int, bands: int = 16) -> "SeedBands":
-        """Rate the puzzles and cut them into at most `bands` bands."""
+    def of(
+        cls, puzzles: np.ndarray, box: int, bands: int, like: np.ndarray | None = None
+    ) -> "SeedBands":
+        """Rate the seeds and put them into bands of the ratings of `like` (default: their own)."""
         _, found, ratings = solve_many(puzzles, box)
         if not (found == 1).all():
             raise ValueError("every seed puzzle needs exactly one solution")
         order = np.argsort(ratings, kind="stable")
-        bands = min(bands, len(puzzles))
-        starts = np.linspace(0, len(puzzles), bands + 1).round().astype(np.int64)
         ratings = ratings[order]
+        wanted = ratings if like is None else np.sort(solve_many(like, box)[2])
+        edges = np.linspace(0, len(wanted), min(bands, len(wanted)) + 1).round().astype(np.int64)
+        low, high = wanted[edges[:-1]], wanted[edges[1:] - 1]
+        first = np.searchsorted(ratings, low, side="left")
+        last = np.searchsorted(ratings, high, side="right")
+        held = last > first  # a band without a seed cannot be served
         return cls(
             np.ascontiguousarray(puzzles[order], np.uint8),
-            starts, ratings[starts[:-1]], ratings[starts[1:] - 1],
+            first[held], last[held], low[held], high[held],
         )  # fmt: skip
 
 
 def neighbourhood(
-    box: int, seed: int, first_unit: int, count: int, seeds: SeedBands, moves: int, most: int
+    box: int, seed: int, first_unit: int, count: int, seeds: SeedBands, length: int, most: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Puzzles `moves` moves of up to `most` clues away from seed puzzles, rated in their band.
+    """Walks from seed puzzles through neighbours rated inside the seed's band.
 
-    A unit that finds none leaves its row blank and its rating -1.
+    A unit is a walk of `length` puzzles, each up to `most` clues away from the one before.
+    Returns puzzles (units, length, cells) and ratings (units, length), which are -1, with a
+    blank puzzle, where a walk could not be continued.
     """
-    puzzles = np.zeros((count, box**4), np.uint8)
-    ratings = np.full(count, -1, np.int64)
-    _neighbourhood(
-        puzzles, ratings, seeds.puzzles, seeds.starts, seeds.low, seeds.high,
-        first_unit, seed, moves, most, geometry(box), line_orders(box),
+    puzzles = np.zeros((count, length, box**4), np.uint8)
+    ratings = np.full((count, length), -1, np.int64)
+    _walks(
+        puzzles, ratings, seeds.puzzles, seeds.first, seeds.last, seeds.low, seeds.high,
+        first_unit, seed, most, geometry(box), line_orders(box),
     )  # fmt: skip
     return puzzles, ratings

@@ -13,7 +13,7 @@ from numba import njit
 
 from focus.engines.rng import next_word
 
-Geometry = namedtuple("Geometry", "side peers units unit_of bit_digit bit_count")
+Geometry = namedtuple("Geometry", "box side peers units unit_of bit_digit bit_count")
 
 
 @cache
@@ -34,8 +34,11 @@ def geometry(box: int) -> Geometry:
     bit_count = ((masks[:, None] >> np.arange(side)) & 1).sum(1).astype(np.uint8)
     bit_digit = np.zeros(1 << side, np.uint8)
     bit_digit[1 << np.arange(side)] = np.arange(1, side + 1)
-    tables = (np.ascontiguousarray(table, np.uint8) for table in (peers, units, unit_of))
-    return Geometry(side, *tables, bit_digit, bit_count)
+    narrow = np.uint8  # cell numbers fit a byte, and small tables stay in the cache
+    return Geometry(
+        box, side, peers.astype(narrow), units.astype(narrow), unit_of.astype(narrow),
+        bit_digit, bit_count,
+    )  # fmt: skip
 
 
 @njit(nogil=True, cache=True)

@@ -196,12 +196,13 @@ class Task(ABC):
 
     @abstractmethod
     def generate(
-        self, seed: int, first_unit: int, count: int, mode: str, seeds: Codes | None = None
-    ) -> tuple[Codes, Codes]:
+        self, seed: int, first_unit: int, count: int, mode: str,
+        seeds: Codes | None = None, like: Codes | None = None,
+    ) -> tuple[Codes, Codes]:  # fmt: skip
         """Questions and answers of units `first_unit`…, a function of (seed, unit) alone.
 
-        A unit that finds no puzzle is left out. `seeds` are puzzles to start from, for modes
-        that grow new puzzles from given ones.
+        A unit may bring no puzzle, or several. Modes that grow new puzzles from given ones start
+        from `seeds` and aim at the ratings of `like` (default: those of the seeds).
         """
 
     @abstractmethod

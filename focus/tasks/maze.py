@@ -216,8 +216,9 @@ class Maze(Task):
         return ("distant", "farthest")
 
     def generate(
-        self, seed: int, first_unit: int, count: int, mode: str, seeds: Codes | None = None
-    ) -> tuple[Codes, Codes]:
+        self, seed: int, first_unit: int, count: int, mode: str,
+        seeds: Codes | None = None, like: Codes | None = None,
+    ) -> tuple[Codes, Codes]:  # fmt: skip
         mazes = maze_generator.generate_mazes(
             self.size, seed, first_unit, count, self.least_moves, self.wall_share,
             farthest=mode == "farthest",

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,7 +21,7 @@ _STEPS = ((1, 0), (0, -1), (0, 1), (-1, 0))
 class MazeRows(TensorRecord):
     """Search results (codes of `focus.engines.maze_search`) of one or all eight symmetries."""
 
-    code: Int[Tensor, "rows variants cells"]
+    code: UInt8[Tensor, "rows variants cells"]
     goal: Int[Tensor, "rows variants"]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 Record = TypeVar("Record", bound="TensorRecord")
@@ -35,8 +35,8 @@ class TensorRecord:
 class Rows(TensorRecord):
     """Puzzles as they are stored on a device: compact, one row each, a code per cell."""
 
-    question: Int[Tensor, "rows cells"]
-    answer: Int[Tensor, "rows cells"]
+    question: UInt8[Tensor, "rows cells"]
+    answer: UInt8[Tensor, "rows cells"]
 
 
 @dataclass(frozen=True)

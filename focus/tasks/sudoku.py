@@ -20,6 +20,7 @@ from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
 from focus.tasks.prompt import Cell, Prompt
 from focus.tasks.records import Context, Neighbours, Problem, Rows, Target
 
+_WALK = 10  # puzzles grown one from the other in the neighbourhood mode
 _GIVEN_LOGIT = 8.0  # givens stand 16 above the other digits: V_allDiff can reach 0
 
 
@@ -31,9 +32,14 @@ class SudokuTarget(Target):
 
 
 @lru_cache(maxsize=2)
-def _bands(box: int, seeds: bytes) -> sudoku_generator.SeedBands:
-    puzzles = np.frombuffer(seeds, np.uint8).reshape(-1, box**4)
-    return sudoku_generator.SeedBands.of(puzzles, box, bands=12)
+def _bands(box: int, seeds: bytes, like: bytes | None) -> sudoku_generator.SeedBands:
+    """Seed puzzles by rating; cached, because every chunk of a generation run needs them."""
+
+    def puzzles(codes: bytes) -> Codes:
+        return np.frombuffer(codes, np.uint8).reshape(-1, box**4)
+
+    wanted = None if like is None else puzzles(like)
+    return sudoku_generator.SeedBands.of(puzzles(seeds), box, bands=12, like=wanted)
 
 
 @dataclass(frozen=True)
@@ -178,14 +184,15 @@ class Sudoku(Task):
         return ("minimal", "unbiased", "neighbourhood")
 
     def generate(
-        self, seed: int, first_unit: int, count: int, mode: str, seeds: Codes | None = None
-    ) -> tuple[Codes, Codes]:
+        self, seed: int, first_unit: int, count: int, mode: str,
+        seeds: Codes | None = None, like: Codes | None = None,
+    ) -> tuple[Codes, Codes]:  # fmt: skip
         if mode == "neighbourhood":
             if seeds is None or not len(seeds):
                 raise UserError("the neighbourhood mode needs puzzles to start from")
-            bands = _bands(self.box, np.ascontiguousarray(seeds, np.uint8).tobytes())
+            bands = _bands(self.box, seeds.tobytes(), None if like is None else like.tobytes())
             questions, ratings = sudoku_generator.neighbourhood(
-                self.box, seed, first_unit, count, bands, moves=1, most=1
+                self.box, seed, first_unit, count, bands, length=_WALK
             )
             questions = questions[ratings >= 0]
         else:

@@ -1,0 +1,70 @@
+"""The worked example of docs/tutorials/add-a-task.md, installed as a package and used."""
+
+import importlib
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from focus.cli import main
+from focus.random import example_keys
+from focus.tasks import task_class
+from focus.tasks.records import gather_neighbours
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "latin_squares.py"
+
+
+@pytest.fixture
+def latin(tmp_path, monkeypatch):
+    """A site folder with the module and the metadata that an installer would write."""
+    site = tmp_path / "site"
+    info = site / "latin_squares-0.1.dist-info"
+    info.mkdir(parents=True)
+    shutil.copy(EXAMPLE, site)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latin-squares\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[focus.tasks]\nlatin = latin_squares:LatinSquares\n")
+    monkeypatch.syspath_prepend(str(site))
+    importlib.invalidate_caches()
+    yield task_class("latin")()
+    sys.modules.pop("latin_squares", None)
+
+
+def test_the_example_keeps_the_protocol(latin):
+    questions, answers = latin.generate(0, 0, 6, "minimal")
+    assert latin.judge(questions, answers).canonical.all()
+    x, y = latin.unpack(latin.augment(latin.pack(questions, answers), torch.zeros(6).long()))
+    z = latin.solved_state(x, y, 20.0)
+    assert latin.exact(z, x, y).all()
+    assert (latin.energy(z, x, y) < 1e-6).all()
+    assert torch.equal(latin.clamp(z, x), z)
+    broken = latin.corrupt(x, y, example_keys(0, 0, torch.arange(6)))
+    wrong = ~latin.exact(broken, x, y)
+    assert wrong.any()
+    assert (latin.energy(broken, x, y)[wrong] > 0.01).all()
+    steps = torch.stack([latin.initial(x), broken, z])
+    assert latin.loss(steps, x, y).shape == (6,)
+    assert latin.eligible(wrong[None], wrong[None], wrong).shape == (1, 6)
+    # The neighbour table is symmetric: gathering twice through it returns to the token.
+    table = latin.neighbours(x)
+    values = torch.randn(6, 25, requires_grad=True)
+    weights = torch.randn(6, 25, 8)
+    (gather_neighbours(values, table) * weights).sum().backward()
+    index = table.index.expand(6, -1, -1).flatten(1)
+    plain = torch.autograd.grad(
+        (values.gather(1, index).reshape(6, 25, 8) * weights).sum(), values
+    )[0]
+    torch.testing.assert_close(values.grad, plain)
+
+
+def test_the_example_works_on_the_command_line(latin, tmp_path, capsys):
+    out = str(tmp_path / "latin.csv")
+    assert main(["data", "show", "--task", "latin", "--data", "generated"]) == 0
+    assert main(["data", "generate", "--task", "latin", "--count", "30", "--out", out]) == 0
+    capsys.readouterr()
+    assert main(["data", "audit", "--task", "latin", "--data", out, "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["rows"] == result["canonical"] == 30
+    assert main(["data", "show", "--task", "latin", "--side", "12"]) == 2

@@ -1,0 +1,94 @@
+"""The command line: exit codes, one line for what the user can mend, clean JSON."""
+
+import json
+
+import pytest
+
+from focus.cli import COMMANDS, main
+
+GOOD = "question,answer\n1...34....21...3,1234341243211243\n"
+
+
+def run(capsys, *words):
+    code = main(words)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["data", "audit", "--data", "nowhere"], "no such file or folder: nowhere"),
+        (["data", "audit", "--dat", "x"], "Unrecognized options: --dat"),
+        (["data", "audit", "--data", "{file}"], "say with --task"),
+        (["data", "audit", "--data", "{file}", "--task", "chess"], "unknown task 'chess'"),
+        (["data", "show", "--row", "many"], "--row"),
+        (["data", "show", "--data", "{file}", "--side", "4", "--row", "7"], "row 7 does not exist"),
+        (["data", "show", "--data", "{file}"], "line 2: the sudoku has 16 characters, 81"),
+        (["data", "show", "--data", "generated", "--side", "5"], "9 or 4 cells in a row, not 5"),
+        (["data", "prepare", "--data", "{file}x"], "no such file or folder"),
+        (["data", "prepare", "--protocol", "mine"], "invalid choice 'mine'"),
+        (["data", "generate", "--count", "0", "--out", "{out}"], "at least 1, not 0"),
+        (["data", "generate", "--mode", "nice", "--out", "{out}"], "no generator mode 'nice'"),
+        (["data", "generate", "--mode", "neighbourhood", "--out", "{out}"], "with --data"),
+        (["data", "guess"], "no command 'data guess'"),
+        (["solve"], "no command 'solve'"),
+    ],
+)
+def test_bad_input_gives_one_line_and_code_2(words, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("FOCUS_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "puzzles.csv"
+    file.write_text(GOOD)
+    filled = [word.format(file=file, out=tmp_path / "out.csv") for word in words]
+    code, out, err = run(capsys, *filled)
+    assert code == 2
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out
+    assert [p.name for p in tmp_path.iterdir()] == ["puzzles.csv"]
+
+
+def test_audit_prints_one_json_object(capsys, tmp_path):
+    file = tmp_path / "puzzles.csv"
+    file.write_text(GOOD)
+    code, out, _ = run(capsys, "data", "audit", "--data", str(file), "--task", "sudoku", "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["leaks"] == 0
+    (result,) = report["results"]
+    assert result["rows"] == 1
+    assert {"dataset", "rows", "valid", "unique", "canonical", "leaks"} <= set(result)
+
+
+def test_prepare_generate_show_and_audit_work_together(capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("FOCUS_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "data", "prepare", "--task", "maze", "--data", "generated", "--side", "8",
+               "--out", "here", "--json")[0] == 0  # fmt: skip
+    code, out, _ = run(capsys, "data", "generate", "--task", "maze", "--side", "8", "--count", "20",
+                       "--seed", "5", "--exclude", "here/maze-hard/test.csv.gz",
+                       "--out", "here/maze-hard/extra.csv", "--json")  # fmt: skip
+    assert code == 0
+    assert json.loads(out)["rows"] == 20
+    code, out, _ = run(capsys, "data", "audit", "--data", "here", "--json")
+    results = {r["dataset"]: r for r in json.loads(out)["results"]}
+    assert results["maze-hard/extra"]["canonical"] == 20
+    assert results["maze-hard/test"]["leaks"] == 0
+    code, out, _ = run(capsys, "data", "show", "--task", "maze", "--side", "8", "--data", "here",
+                       "--split", "train", "--json")  # fmt: skip
+    assert len(json.loads(out)["question"]) == 64
+    code, out, _ = run(capsys, "data", "show", "--task", "sudoku", "--data", "generated")
+    assert code == 0
+    assert "|" in out
+
+
+def test_help_lists_and_explains_every_command(capsys):
+    code, out, _ = run(capsys)
+    assert code == 0
+    assert all(command in out for command in COMMANDS)
+    for command in COMMANDS:
+        code, out, _ = run(capsys, *command.split(), "--help")
+        assert code == 0
+        assert "--task" in out
+    assert run(capsys, "--version")[1].startswith("focus ")
