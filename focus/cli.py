@@ -13,15 +13,22 @@ from importlib.metadata import version
 
 import tyro
 
-from focus.commands import data
+from focus.commands import data, evaluate, train
 from focus.errors import UserError
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "solve": evaluate.solve,
+    "train": train.train,
+    "eval": evaluate.eval_,
     "data show": data.show,
     "data prepare": data.prepare,
     "data generate": data.generate,
     "data audit": data.audit,
 }
+
+
+# Commands whose flags depend on their first word.
+SIGNATURES = {"train": train.train_signature}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,8 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"focus {name}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    except SystemExit as stop:  # --help
-        return int(stop.code or 0)
+    except SystemExit as stop:
+        if isinstance(stop.code, str):  # our fault, said in one line
+            print(stop.code, file=sys.stderr)
+            return 1
+        return int(stop.code or 0)  # --help
     except KeyboardInterrupt:
         print(f"focus {name}: stopped", file=sys.stderr)
         return 130
@@ -51,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(name: str, words: Sequence[str]) -> Callable[[], None]:
     """Turn words into a call to make later. tyro's error box becomes one line."""
     function = COMMANDS[name]
+    if name in SIGNATURES and "--help" not in words[:1]:
+        function, words = SIGNATURES[name](words)
 
     @functools.wraps(function)
     def bind(*args, **kwargs) -> Callable[[], None]:

@@ -151,6 +151,10 @@ class LatinSquares(Task):
     def category_sizes(self) -> tuple[int, ...]:
         return (2,)
 
+    @property
+    def context_bits(self) -> int:
+        return self.side
+
     def context(self, x: Problem) -> Context:
         position = torch.stack([x.cell // self.side, x.cell % self.side], -1)
         bits = one_hot(x.grid, self.side + 1)[..., 1:].float()

@@ -77,6 +77,7 @@ class Task(ABC):
     dataset = ""  # the folder that holds its data
     hub_dataset = ""  # its public data set
     validation_from = "train"  # the split that validation puzzles are taken from
+    padded = False  # whether some tokens can be padding
 
     # ------------------------------------------------------------------ sizes
     @classmethod
@@ -229,6 +230,11 @@ class Task(ABC):
     @abstractmethod
     def category_sizes(self) -> tuple[int, ...]:
         """Number of classes of each category of the context."""
+
+    @property
+    @abstractmethod
+    def context_bits(self) -> int:
+        """Number of 0/1 inputs of the context."""
 
     @abstractmethod
     def context(self, x: Problem) -> Context:

@@ -44,6 +44,7 @@ class Maze(Task):
     name = "maze"
     dataset = "maze-hard"
     hub_dataset = "sapientinc/maze-30x30-hard-1k"
+    padded = True
 
     size: int = 30  # cells of a side
     max_tokens: int = 0  # pad open cells to this number; 0 = all cells of the grid
@@ -264,6 +265,10 @@ class Maze(Task):
     @property
     def category_sizes(self) -> tuple[int, ...]:
         return (4,)
+
+    @property
+    def context_bits(self) -> int:
+        return 4
 
     def context(self, x: MazeProblem) -> Context:
         position = torch.stack([x.cell // self.size, x.cell % self.size], -1)

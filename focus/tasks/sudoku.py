@@ -234,6 +234,10 @@ class Sudoku(Task):
     def category_sizes(self) -> tuple[int, ...]:
         return (self.side, 2)
 
+    @property
+    def context_bits(self) -> int:
+        return self.side
+
     def context(self, x: Problem) -> Context:
         row, column = x.cell // self.side, x.cell % self.side
         box = row // self.box * self.box + column // self.box

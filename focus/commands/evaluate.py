@@ -1,0 +1,183 @@
+"""`focus eval` and `focus solve`: use a checkpoint."""
+
+import json as json_module
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.live import Live
+from rich.progress import Progress
+from rich.table import Table as TextTable
+from rich.text import Text
+
+from focus.data.sources import open_source
+from focus.data.splits import make_splits
+from focus.errors import UserError
+from focus.evaluation.source import Evaluation, evaluate
+from focus.files import write_text
+from focus.model.solver import Solver, evaluating
+from focus.tasks.base import Codes
+from focus.training.checkpoint import load_solver
+
+Word = Annotated[str, tyro.conf.Positional]
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def eval_(
+    checkpoint: Word, data: str | None = None, split: str = "test", steps: str = "",
+    limit: int | None = None, out: str | None = None, json: bool = False,
+) -> None:  # fmt: skip
+    """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
+
+    Args:
+        checkpoint: a checkpoint folder, or the folder of a run (its best checkpoint).
+        data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default as in training.
+        split: train, validation or test.
+        steps: numbers of updates K, such as 16,64,128; default that of validation.
+        limit: only so many puzzles.
+        out: folder for predictions.jsonl and results.json.
+        json: print one JSON object instead of a table.
+    """
+    solver, config = load_solver(Path(checkpoint))
+    solver = solver.to(_device())
+    if split not in ("train", "validation", "test"):
+        raise UserError(f"the splits are train, validation and test, not {split!r}")
+    source = open_source(data or config.data or None)
+    table = make_splits(source, config.task).tables()[split]
+    table = table if limit is None else table[:limit]
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task(f"{len(table)} puzzles", total=len(table))
+        results = evaluate(
+            solver, table, _numbers(steps) or [config.eval_steps],
+            progress=lambda done: bar.update(line, completed=done),
+        )  # fmt: skip
+    summaries = [result.summary() for result in results]
+    if out:
+        _write_predictions(Path(out), results, table.ids, solver)
+    if json:
+        sys.stdout.write(json_module.dumps({"results": summaries}) + "\n")
+        return
+    text = TextTable(title=f"{Path(checkpoint).name}, {source.describe()}, {split}")
+    for heading in ("K", "exact", "95 % interval", "n", *results[0].diagnostics):
+        text.add_column(heading, justify="right")
+    for summary, result in zip(summaries, results, strict=True):
+        text.add_row(
+            str(summary["steps"]), f"{summary['exact']:.4f}",
+            f"{summary['low']:.4f} - {summary['high']:.4f}", f"{summary['n']:,}",
+            *(f"{summary[name]:.4f}" for name in result.diagnostics),
+        )  # fmt: skip
+    Console().print(text)
+
+
+def _numbers(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",") if part.strip()]
+    except ValueError as error:
+        raise UserError(f"--steps takes numbers such as 16,64,128, not {text!r}") from error
+    if any(number < 1 for number in numbers):
+        raise UserError(f"--steps takes numbers from 1, not {text!r}")
+    return numbers
+
+
+def _write_predictions(
+    folder: Path, results: list[Evaluation], ids: np.ndarray, solver: Solver
+) -> None:
+    lines = []
+    for result in results:
+        for row, (answer, exact) in enumerate(zip(result.answers, result.exact, strict=True)):
+            known = {"id": int(ids[row]), "steps": result.steps, "exact": bool(exact)}
+            scores = {name: float(values[row]) for name, values in result.diagnostics.items()}
+            line = {**known, "answer": solver.task.answer_text(answer), **scores}
+            lines.append(json_module.dumps(line))
+    write_text(folder / "predictions.jsonl", "\n".join(lines) + "\n")
+    summaries = [result.summary() for result in results]
+    write_text(folder / "results.json", json_module.dumps({"results": summaries}) + "\n")
+
+
+def solve(
+    puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
+    checkpoint: str = "runs-out/mini-sudoku", steps: int | None = None, watch: bool = False,
+    json: bool = False,
+) -> None:  # fmt: skip
+    """Solve one puzzle and watch its repair.
+
+    Args:
+        puzzle: the puzzle itself, a file that holds it, or - for standard input.
+        task: sudoku or maze; checked against the checkpoint.
+        checkpoint: a checkpoint folder, or the folder of a run.
+        steps: number of updates K; default that of validation.
+        watch: draw every revision; changed cells stand out.
+        json: print one JSON object instead: answer, valid, steps.
+    """
+    solver, config = load_solver(Path(checkpoint))
+    solver = solver.to(_device())
+    if task and task != config.task.name:
+        raise UserError(f"the checkpoint {checkpoint} solves {config.task.name}, not {task}")
+    steps = steps or config.eval_steps
+    if steps < 1:
+        raise UserError(f"--steps takes a number from 1, not {steps}")
+    question = config.task.parse(_puzzle_text(puzzle))
+    answer, valid = _revise(solver, question, steps, watch and not json)
+    if json:
+        text = config.task.answer_text(answer)
+        sys.stdout.write(json_module.dumps({"answer": text, "valid": valid, "steps": steps}) + "\n")
+        return
+    if not watch:
+        print(config.task.render(question, answer))
+    print("solved" if valid else f"not solved in {steps} steps: the answer breaks the rules")
+
+
+def _puzzle_text(puzzle: str) -> str:
+    if puzzle == "-":
+        return sys.stdin.read()
+    try:
+        path = Path(puzzle)
+        return path.read_text(encoding="utf-8") if path.is_file() else puzzle
+    except (OSError, ValueError):  # too long for a file name: it is a puzzle
+        return puzzle
+
+
+@torch.no_grad()
+def _revise(solver: Solver, question: Codes, steps: int, watch: bool) -> tuple[Codes, bool]:
+    """Roll out, drawing each step if asked to; the last answer, and whether it is right."""
+    task = solver.task
+    device = next(solver.parameters()).device
+    x, _ = task.unpack(task.pack(question[None], question[None]).to(device))
+    with evaluating(solver), Live(console=Console(), auto_refresh=False) as live:
+        conditioning, state = solver.encode(x), solver.updater.initial(x)
+        previous = question
+        answer = question
+        for step in range(1, steps + 1):
+            state = solver.updater(state, conditioning, x)
+            answer = task.answer_codes(task.decode(state.z, x), x)[0]
+            if watch:
+                live.update(_drawing(solver, question, answer, previous, step), refresh=True)
+                time.sleep(0.05)
+            previous = answer
+    verdict = task.judge(question[None], answer[None])
+    return answer, bool(verdict.valid[0])
+
+
+def _drawing(solver: Solver, question: Codes, answer: Codes, previous: Codes, step: int) -> Text:
+    """The answer as text: changed cells bold, the puzzle's own cells dim."""
+    task, text = solver.task, Text(f"step {step}\n")
+    rendered = task.render(question, answer)
+    cells = iter(range(task.cells))
+    drawn = set(task.answer_symbols) | set(task.question_symbols)
+    for character in rendered:
+        style = ""
+        is_cell = character in drawn and not (task.name == "sudoku" and character == " ")
+        if is_cell:
+            cell = next(cells, 0)
+            given = question[cell] == answer[cell]
+            style = "bold green" if answer[cell] != previous[cell] else "dim" if given else ""
+        text.append(character, style)
+    return text

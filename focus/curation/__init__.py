@@ -1,0 +1,1 @@
+"""The paper's idea: measure repair, choose the frontier, replay the complete state."""

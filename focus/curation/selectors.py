@@ -1,0 +1,72 @@
+"""Which visited state to replay: the frontier, a random one, or the one with most error.
+
+All choose among the same eligible candidates, given in order of t. Ties go to the smallest t.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from focus.random import uniform
+
+_STREAM = 90  # of the random draws of `Uniform`
+
+
+class Selector(Protocol):
+    """Chooses a candidate for each example; meaningless where none is eligible."""
+
+    def __call__(
+        self,
+        defect: Float[Tensor, "candidates batch"],
+        energy: Float[Tensor, "candidates batch"],
+        eligible: Bool[Tensor, "candidates batch"],
+        keys: Int[Tensor, " batch"],
+    ) -> Int[Tensor, " batch"]:
+        """The index of the chosen candidate."""
+        ...
+
+
+def _first_best(
+    score: Float[Tensor, "candidates batch"], eligible: Bool[Tensor, "candidates batch"]
+) -> Int[Tensor, " batch"]:
+    """The eligible candidate with the highest score, the first on ties."""
+    return score.masked_fill(~eligible, -torch.inf).argmax(0)
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """FOCUS: t* = argmin |D_t - gamma|."""
+
+    gamma: float = 0.0
+
+    def __call__(self, defect, energy, eligible, keys):
+        """The state nearest the repair frontier."""
+        return _first_best(-(defect - self.gamma).abs(), eligible)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Random: every eligible candidate is as likely."""
+
+    def __call__(self, defect, energy, eligible, keys):
+        """A keyed draw."""
+        return _first_best(uniform(keys, _STREAM, len(eligible)).T, eligible)
+
+
+@dataclass(frozen=True)
+class HighestEnergy:
+    """Energy-Hard: the eligible state with the highest task energy."""
+
+    def __call__(self, defect, energy, eligible, keys):
+        """The state with the most error."""
+        return _first_best(energy, eligible)
+
+
+SELECTORS: dict[str, type] = {
+    "frontier": Frontier,
+    "uniform": Uniform,
+    "highest-energy": HighestEnergy,
+}

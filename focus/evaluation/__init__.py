@@ -1,0 +1,1 @@
+"""Judge a solver: exact rates with intervals, diagnostics, per-instance predictions."""

@@ -1,0 +1,22 @@
+"""Intervals and paired tests for rates."""
+
+import math
+
+
+def wilson_interval(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+    """The Wilson score interval of a rate, 95 % by default."""
+    if n == 0:
+        return 0.0, 1.0
+    rate = hits / n
+    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
+    spread = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
+    return max(0.0, centre - spread), min(1.0, centre + spread)
+
+
+def mcnemar(only_first: int, only_second: int) -> float:
+    """Two-sided exact p-value that two paired models differ, from the discordant pairs."""
+    n, fewer = only_first + only_second, min(only_first, only_second)
+    if n == 0:
+        return 1.0
+    tail = sum(math.comb(n, k) for k in range(fewer + 1)) / 2**n
+    return min(1.0, 2 * tail)

@@ -1,0 +1,91 @@
+"""The solver: encode x once, revise the answer K times, decode once."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from focus.model.backbone import BackboneConfig, build_backbone
+from focus.model.state import State
+from focus.model.updater import Conditioning, Updater, UpdaterConfig
+from focus.tasks.base import Codes, Task
+from focus.tasks.records import Problem
+
+
+@dataclass(frozen=True)
+class SolverConfig:
+    """The two parts of a solver."""
+
+    backbone: BackboneConfig = field(default_factory=BackboneConfig)
+    updater: UpdaterConfig = field(default_factory=UpdaterConfig)
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """The answers of every step, the last state, and the states that were to be kept."""
+
+    answers: Float[Tensor, "steps batch tokens channels"]  # z_1 ... z_K
+    last: State
+    kept: dict[int, State]
+
+
+class Solver(nn.Module):
+    """Theta = (theta, phi, psi): updater, adapter, projection."""
+
+    def __init__(self, task: Task, config: SolverConfig):
+        super().__init__()
+        self.task, self.config = task, config
+        self.backbone = build_backbone(task, config.backbone, config.updater.width)
+        self.updater = Updater(task, config.updater)
+
+    def encode(self, x: Problem) -> Conditioning:
+        """R_{phi,psi}(x) and all else that a rollout needs, computed once."""
+        return self.updater.condition(self.backbone(x), x)
+
+    def roll(
+        self, state: State, conditioning: Conditioning, x: Problem, steps: int,
+        keep: Collection[int] = (),
+    ) -> Rollout:  # fmt: skip
+        """Apply F `steps` times; keeps the complete states after the chosen numbers of steps."""
+        answers, kept = [], {}
+        if 0 in keep:
+            kept[0] = state
+        for step in range(1, steps + 1):
+            state = self.updater(state, conditioning, x)
+            answers.append(state.z)
+            if step in keep:
+                kept[step] = state
+        return Rollout(torch.stack(answers), state, kept)
+
+    @torch.no_grad()
+    def solve(self, questions: Codes, steps: int, batch: int = 256) -> Codes:
+        """Answers of puzzles given as codes (rows, cells): K updates, one decode."""
+        device = next(self.parameters()).device
+        answers: list[Codes] = []
+        with evaluating(self):
+            for first in range(0, len(questions), batch):
+                part = questions[first : first + batch]
+                x, _ = self.task.unpack(self.task.pack(part, part).to(device))
+                rollout = self.roll(self.updater.initial(x), self.encode(x), x, steps)
+                answers.append(self.task.answer_codes(self.task.decode(rollout.last.z, x), x))
+        return np.concatenate(answers)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode (no dropout) inside the block."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
+
+
+def trainable(module: nn.Module) -> Sequence[nn.Parameter]:
+    """The parameters that training changes."""
+    return [p for p in module.parameters() if p.requires_grad]

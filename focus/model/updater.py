@@ -1,0 +1,161 @@
+"""F_theta: one revision of the answer, with the same parameters at every step.
+
+Choices, all of them fields of `UpdaterConfig` or said in DESIGN:
+- input per token: W features(z) + u + R + E(c_x)
+- two pre-norm bidirectional transformer layers (RMSNorm, SwiGLU), plain SDPA
+- structure enters as an additive attention bias, learned per head, one head per relation at first
+- memory u' = RMSNorm(block output); optional global registers are part of it
+- z' = clamp_x(clip(z + alpha * head(h), bounds)); the head starts at zero: the first step is
+  the identity, and a resting state stays at rest
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from focus.model.state import State
+from focus.tasks.base import Task
+from focus.tasks.records import Problem
+
+_WAVELENGTHS = 12  # per axis, from 2 to 128 cells
+_HIDDEN = -1e4  # attention bias of padding
+
+
+@dataclass(frozen=True)
+class UpdaterConfig:
+    """Sizes of the updater; the paper's where it gives them."""
+
+    width: int = 256  # hidden size
+    layers: int = 2
+    heads: int = 4
+    dropout: float = 0.05
+    answer_scale: float = 0.8  # alpha, multiplier on the predicted increment (0.8 / 0.5)
+    structure: Literal["bias", "none"] = "bias"  # how relations between tokens enter (ours)
+    bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
+    registers: int = 0  # extra global memory tokens (ours)
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """What stays the same over a rollout: R + E(c_x), and the attention bias."""
+
+    inputs: Float[Tensor, "batch tokens width"]
+    bias: Float[Tensor, "shared heads keys keys"]
+
+    def detach(self) -> "Conditioning":
+        """Cut off from the encoder, for rollouts without gradients."""
+        return Conditioning(self.inputs.detach(), self.bias.detach())
+
+
+class Block(nn.Module):
+    """A pre-norm transformer layer without biases."""
+
+    def __init__(self, config: UpdaterConfig):
+        super().__init__()
+        width = config.width
+        hidden = max(64, int(width * 8 / 3 / 64) * 64)
+        self.heads, self.dropout = config.heads, config.dropout
+        self.attention_norm, self.mlp_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.up = nn.Linear(width, 2 * hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(
+        self, h: Float[Tensor, "batch keys width"], bias: Float[Tensor, "shared heads keys keys"]
+    ) -> Float[Tensor, "batch keys width"]:
+        """Attention with the additive bias, then SwiGLU."""
+        qkv = self.qkv(self.attention_norm(h)).unflatten(-1, (3, self.heads, -1))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
+        h = h + self._drop(self.out(mixed.transpose(1, 2).flatten(2)))
+        gate, value = self.up(self.mlp_norm(h)).chunk(2, -1)
+        return h + self._drop(self.down(functional.silu(gate) * value))
+
+    def _drop(self, h: Tensor) -> Tensor:
+        return functional.dropout(h, self.dropout, self.training)
+
+
+class Updater(nn.Module):
+    """The recurrent updater of a task."""
+
+    def __init__(self, task: Task, config: UpdaterConfig):
+        super().__init__()
+        self.task, self.config = task, config
+        width, relations = config.width, len(task.relation_names)
+        self.answer_in = nn.Linear(task.feature_width, width)
+        self.categories = nn.ModuleList(_embedding(n, width) for n in task.category_sizes)
+        self.bits_in = nn.Linear(task.context_bits, width, bias=False)
+        self.position_in = nn.Linear(4 * _WAVELENGTHS, width, bias=False)
+        self.memory_start = nn.Parameter(torch.zeros(width))
+        self.register_start = nn.Parameter(torch.randn(config.registers, width) * 0.5)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.memory_norm, self.head_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.head = nn.Linear(width, task.width)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+        # One head favours each relation, further heads are free.
+        strength = config.bias_strength if config.structure == "bias" else 0.0
+        self.relation_bias = nn.Parameter(strength * torch.eye(config.heads, relations))
+        self.relation_bias.requires_grad_(config.structure == "bias")
+        low, high = task.bounds(torch.device("cpu"))
+        self.register_buffer("low", low, persistent=False)
+        self.register_buffer("high", high, persistent=False)
+
+    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
+        """Prepare a rollout: everything that does not change from step to step."""
+        context = self.task.context(x)
+        inputs = R + self.position_in(_waves(context.position)) + self.bits_in(context.bits)
+        for number, table in enumerate(self.categories):
+            inputs = inputs + table(context.category[..., number])
+        related = self.task.relations(x).to(inputs.dtype)
+        bias = torch.einsum("hr,brij->bhij", self.relation_bias, related)
+        if self.task.padded:
+            bias = bias.masked_fill(~x.mask[:, None, None, :], _HIDDEN)
+        if self.config.registers:
+            extra = self.config.registers
+            bias = functional.pad(bias, (0, extra, 0, extra))
+        return Conditioning(inputs, bias)
+
+    def initial(self, x: Problem) -> State:
+        """s_0: the task's initial answer and the learned memory."""
+        z = self.task.initial(x)
+        u = {"memory": self.memory_start.expand(*x.cell.shape, -1)}
+        if self.config.registers:
+            u["registers"] = self.register_start.expand(len(x.cell), -1, -1)
+        return State(z, u)
+
+    def forward(self, state: State, conditioning: Conditioning, x: Problem) -> State:
+        """s_{t+1} = F(s_t; R, c_x)."""
+        tokens = state.z.shape[1]
+        h = self.answer_in(self.task.features(state.z, x)) + state.u["memory"] + conditioning.inputs
+        if self.config.registers:
+            h = torch.cat([h, state.u["registers"]], 1)
+        for block in self.blocks:
+            h = block(h, conditioning.bias)
+        memory = self.memory_norm(h)
+        step = self.head(self.head_norm(h[:, :tokens])).float()
+        z = (state.z + self.config.answer_scale * step).clamp(self.low, self.high)
+        u = {"memory": memory[:, :tokens]}
+        if self.config.registers:
+            u["registers"] = memory[:, tokens:]
+        return State(self.task.clamp(z, x), u)
+
+
+def _embedding(classes: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(classes, width)
+    nn.init.normal_(table.weight, std=0.3)
+    return table
+
+
+def _waves(position: Tensor) -> Tensor:
+    """Sines and cosines of row and column, so that larger grids need no new parameters."""
+    number = torch.arange(_WAVELENGTHS, device=position.device) / (_WAVELENGTHS - 1)
+    frequency = 2 * math.pi / (2.0 * 64.0**number)
+    angle = (position[..., None].float() * frequency).flatten(-2)
+    return torch.cat([angle.sin(), angle.cos()], -1)

@@ -1,0 +1,1 @@
+"""Training: the run's config, schedules, one update, the loop around it, checkpoints."""

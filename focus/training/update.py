@@ -1,0 +1,86 @@
+"""One update of Algorithm 1, for every method of the paper."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from focus.curation.replay import Selection, replay_loss, select
+from focus.curation.selectors import Frontier, HighestEnergy, Selector, Uniform
+from focus.model.solver import Solver, evaluating
+from focus.model.state import State, pick_states
+from focus.model.updater import Conditioning
+from focus.random import uniform
+from focus.tasks.records import Problem, Target
+from focus.training.config import RunConfig
+
+_MIXTURE, _ROLLOUT_STEP = 80, 81  # random streams
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Per-example losses of a mini-batch, and what is logged of it."""
+
+    base: Float[Tensor, " batch"]
+    auxiliary: Float[Tensor, " batch"]
+    exact: Float[Tensor, " batch"]  # of the base rollout's end
+    selection: Selection | None
+
+
+def selector_of(config: RunConfig) -> Selector:
+    """The selector of a method; Fixed Mix draws its states otherwise."""
+    methods: dict[str, Selector] = {
+        "focus": Frontier(config.curation.gamma),
+        "random": Uniform(),
+        "energy-hard": HighestEnergy(),
+    }
+    return methods[config.replay.method]
+
+
+def mixture_state(
+    solver: Solver, x: Problem, y: Target, conditioning: Conditioning, K_p: int,
+    shares: tuple[float, float, float], keys: Int[Tensor, " batch"],
+) -> State:  # fmt: skip
+    """Start states drawn from initial / corrupted target / visited on a rollout."""
+    initial = solver.updater.initial(x)
+    if shares[0] == 1.0:
+        return initial
+    corrupted = replace(initial, z=solver.task.corrupt(x, y, keys))
+    with torch.no_grad(), evaluating(solver):
+        rollout = solver.roll(initial, conditioning.detach(), x, K_p, keep=set(range(1, K_p + 1)))
+    step = (uniform(keys, _ROLLOUT_STEP) * K_p).long()
+    visited = pick_states([rollout.kept[t] for t in range(1, K_p + 1)], step).detach()
+    draw = uniform(keys, _MIXTURE)
+    kind = (draw >= shares[0]).long() + (draw >= shares[0] + shares[1]).long()
+    return pick_states([initial, corrupted, visited], kind)
+
+
+def losses(
+    solver: Solver, x: Problem, y: Target, keys: Int[Tensor, " batch"], config: RunConfig,
+    replaying: bool, K_p: int, h: int,
+) -> Losses:  # fmt: skip
+    """l_base and l_aux of a mini-batch; R is computed once and shared by both."""
+    task, replay = solver.task, config.replay
+    conditioning = solver.encode(x)
+    zero = torch.zeros(len(keys), device=keys.device)
+    selection, auxiliary, base, exact = None, zero, zero, zero
+    if replaying and replay.method == "fixed-mix":
+        start = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)
+        answers = solver.roll(start, conditioning, x, h).answers
+        auxiliary = task.loss(answers, x, y, config.curation.step_weights)
+    elif replaying:
+        selector = selector_of(config)
+        selection = select(solver, x, y, conditioning, K_p, h, selector, config.curation, keys)
+        auxiliary = replay_loss(solver, x, y, conditioning, selection, h, config.curation)
+    if replay.base_always or not replaying or selection is not None:
+        start = mixture_state(solver, x, y, conditioning, K_p, replay.base_mixture, keys)
+        if replaying and not replay.base_always:
+            start = solver.updater.initial(x)  # the fallback is an initial-state update
+        answers = solver.roll(start, conditioning, x, config.steps).answers
+        base = task.loss(answers, x, y, config.step_weights)
+        exact = task.exact(answers[-1], x, y).float()
+        if replaying and not replay.base_always and selection is not None:
+            # Maze: a replayed example has no base loss, one without a candidate has only that.
+            base = base * ~selection.eligible
+    return Losses(base, auxiliary, exact, selection)

@@ -1,0 +1,109 @@
+"""Evaluation, solving, and their commands, on a trained run."""
+
+import json
+
+import numpy as np
+import pytest
+
+from focus.cli import main
+from focus.data.sources import open_source
+from focus.data.splits import make_splits
+from focus.evaluation.source import evaluate
+from focus.evaluation.statistics import mcnemar, wilson_interval
+from focus.training.checkpoint import load_solver
+from focus.training.loop import Trainer
+from tests.training.samples import tiny_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    Trainer(tiny_run("sudoku", updates=4), folder).run()
+    return folder
+
+
+def test_several_k_in_one_rollout_equal_separate_ones(run):
+    solver, config = load_solver(run)
+    table = make_splits(open_source(config.data), config.task).validation[:30]
+    together = evaluate(solver, table, [4, 2], batch=7)
+    assert [result.steps for result in together] == [2, 4]
+    for result in together:
+        (alone,) = evaluate(solver, table, [result.steps], batch=30)
+        assert (alone.answers == result.answers).all()
+        assert (alone.exact == (alone.answers == table.answers).all(1)).all()
+        assert (solver.solve(table.questions, result.steps) == result.answers).all()
+
+
+def test_a_loaded_checkpoint_repeats_its_validation(run):
+    solver, config = load_solver(run)
+    table = make_splits(open_source(config.data), config.task).validation[: config.eval_rows]
+    notes = json.loads((run / "best" / "notes.json").read_text())
+    (result,) = evaluate(solver, table, [config.eval_steps])
+    assert result.summary() == notes["validation"]
+
+
+def test_eval_prints_json_and_stores_predictions(run, tmp_path, capsys):
+    out = tmp_path / "eval"
+    words = ["eval", str(run), "--split", "test", "--steps", "2,4", "--limit", "25", "--json"]
+    assert main([*words, "--out", str(out)]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [r["steps"] for r in results] == [2, 4]
+    assert all(r["low"] <= r["exact"] <= r["high"] and r["n"] == 25 for r in results)
+    lines = [json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines()]
+    assert len(lines) == 50
+    exact = np.mean([line["exact"] for line in lines if line["steps"] == 4])
+    assert exact == pytest.approx(results[1]["exact"])
+
+
+def test_solve_takes_an_argument_a_file_or_standard_input(run, tmp_path, capsys, monkeypatch):
+    puzzle = "1...34....21...3"
+    file = tmp_path / "puzzle.txt"
+    file.write_text("1. ..\n34..\n..21\n...3\n")
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(puzzle))
+    answers = []
+    for word in (puzzle, str(file), "-"):
+        assert main(["solve", word, "--checkpoint", str(run), "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1] == answers[2]
+    assert set(answers[0]) == {"answer", "valid", "steps"}
+    assert answers[0]["answer"][0] == "1"
+    assert main(["solve", puzzle, "--checkpoint", str(run), "--watch", "--steps", "2"]) == 0
+    assert "step 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["solve", "12", "--checkpoint", "{run}"], "has 2 characters, 16 are needed"),
+        (["solve", "11..............", "--checkpoint", "{run}"], "1 stands twice in row 1"),
+        (["solve", "1", "--checkpoint", "nowhere"], "no such checkpoint: nowhere"),
+        (["solve", "1", "--checkpoint", "{run}", "--task", "maze"], "solves sudoku, not maze"),
+        (["eval", "nowhere"], "no such checkpoint"),
+        (["eval", "{run}", "--steps", "two"], "--steps takes numbers"),
+        (["eval", "{run}", "--split", "secret"], "train, validation and test"),
+        (["train", "mini-sudoku", "--out", "{run}"], "add --resume to go on"),
+        (["train", "mini-sudoku", "--optimizer.batch", "7", "--optimizer.accumulate", "2"],
+         "must be a multiple"),
+    ],
+)  # fmt: skip
+def test_bad_input_gives_one_line_and_code_2(run, words, message, capsys):
+    assert main([word.format(run=run) for word in words]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert not captured.out
+
+
+def test_wilson_interval_of_known_rates():
+    assert wilson_interval(644, 1000) == pytest.approx((0.6138, 0.6731), abs=1e-3)
+    assert wilson_interval(0, 30)[0] == 0
+    assert wilson_interval(30, 30)[1] == 1
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+def test_mcnemar_of_known_counts():
+    assert mcnemar(0, 0) == 1.0
+    assert mcnemar(5, 5) == 1.0
+    assert mcnemar(1, 9) == pytest.approx(2 * (1 + 10) / 1024)
