@@ -20,6 +20,9 @@ run: install
 	$(BIN)/focus data prepare --task maze --out data-out
 	$(BIN)/focus data show --task sudoku --data data-out --row 1
 	$(BIN)/focus data show --task maze --data data-out --row 1
+	$(BIN)/focus train mini-sudoku --out runs-out/mini-sudoku --resume
+	$(BIN)/focus eval runs-out/mini-sudoku --steps 1,2,4,8,16
+	$(BIN)/focus solve 1...34....21...3 --checkpoint runs-out/mini-sudoku --watch
 
 test: install
 	$(BIN)/pytest -m "not long"
@@ -39,4 +42,4 @@ bench: install
 	$(BIN)/python -m benchmarks.generators
 
 clean:
-	rm -rf .venv data-out
+	rm -rf .venv data-out runs-out

@@ -38,12 +38,12 @@ def mini_sudoku() -> RunConfig:
         task=Sudoku(box=2),
         solver=SolverConfig(updater=UpdaterConfig(width=64)),
         optimizer=OptimizerConfig(
-            updates=1500, batch=64, accumulate=1, learning_rate=2e-3, warmup=50
+            updates=600, batch=64, accumulate=1, learning_rate=2e-3, warmup=50
         ),
         replay=ReplayConfig(stages=((0.5, 8, 4), (1.0, 16, 4))),
         curation=CurationConfig(candidates=(0, 2, 4, 8, 12)),
-        steps=6, eval_steps=16, eval_every=300, eval_rows=400, save_every=300,
-        data="generated",
+        steps=6, eval_steps=16, eval_every=100, eval_rows=400, save_every=100,
+        data="generated", augment=False,  # a symmetry of a training puzzle may be a test puzzle
     )  # fmt: skip
 
 
@@ -55,9 +55,9 @@ def mini_maze() -> RunConfig:
         task=Maze(size=10, min_path=15, max_tokens=90),
         solver=SolverConfig(updater=UpdaterConfig(width=64, answer_scale=0.5)),
         optimizer=OptimizerConfig(
-            updates=1500, batch=32, accumulate=1, learning_rate=2e-3, warmup=50
+            updates=400, batch=32, accumulate=1, learning_rate=2e-3, warmup=50
         ),
-        steps=8, eval_steps=16, eval_every=300, eval_rows=200, save_every=300,
+        steps=8, eval_steps=16, eval_every=100, eval_rows=200, save_every=100,
         data="generated",
     )  # fmt: skip
 
