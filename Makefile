@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Real data beside the checkout, when it is there; otherwise the built-in generators.
-export FOCUS_DATA ?= $(wildcard ../shared/data)
+export FOCUS_DATA ?= $(abspath $(wildcard ../shared/data))
 
 .PHONY: install run test test-all lint bench clean
 

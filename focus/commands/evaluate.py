@@ -180,4 +180,4 @@ def _drawing(solver: Solver, question: Codes, answer: Codes, previous: Codes, st
             given = question[cell] == answer[cell]
             style = "bold green" if answer[cell] != previous[cell] else "dim" if given else ""
         text.append(character, style)
-    return text
+    return text.append("\n")
