@@ -5,6 +5,7 @@ import json
 import pytest
 
 from focus.cli import COMMANDS, main
+from focus.recipes import RECIPES
 
 GOOD = "question,answer\n1...34....21...3,1234341243211243\n"
 
@@ -32,7 +33,7 @@ def run(capsys, *words):
         (["data", "generate", "--mode", "nice", "--out", "{out}"], "no generator mode 'nice'"),
         (["data", "generate", "--mode", "neighbourhood", "--out", "{out}"], "with --data"),
         (["data", "guess"], "no command 'data guess'"),
-        (["solve"], "no command 'solve'"),
+        (["improve"], "no command 'improve'"),
     ],
 )
 def test_bad_input_gives_one_line_and_code_2(words, message, capsys, tmp_path, monkeypatch):
@@ -90,5 +91,7 @@ def test_help_lists_and_explains_every_command(capsys):
     for command in COMMANDS:
         code, out, _ = run(capsys, *command.split(), "--help")
         assert code == 0
-        assert "--task" in out
+        assert command == "train" or "--json" in out
+    assert all(name in run(capsys, "train", "--help")[1] for name in RECIPES)
+    assert "--optimizer.updates" in run(capsys, "train", "mini-maze", "--help")[1]
     assert run(capsys, "--version")[1].startswith("focus ")

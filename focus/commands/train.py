@@ -39,7 +39,12 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
 
 
 def train() -> None:
-    """Train a solver by a recipe, in a folder that can be resumed."""
+    """Train a solver by a recipe, in a folder that can be resumed.
+
+    focus train RECIPE [flags] with one of the recipes sudoku, maze (the paper's settings),
+    mini-sudoku, mini-maze (minutes on a CPU). focus train RECIPE --help lists every field of
+    the run as a flag, with the recipe's value.
+    """
 
 
 def run(config: RunConfig, folder: Path, resume: bool) -> None:

@@ -102,7 +102,7 @@ def save_solver(solver: Solver, config: RunConfig, folder: Path, notes: dict) ->
 def load_solver(folder: Path) -> tuple[Solver, RunConfig]:
     """The solver of a checkpoint folder, or of the best checkpoint of a run's folder."""
     if not folder.is_dir():
-        raise UserError(f"no such checkpoint: {folder}")
+        raise UserError(f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one")
     best = find_folder(folder / "best")
     if not (folder / MANIFEST).is_file() and best is not None:
         folder = best

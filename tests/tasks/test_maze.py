@@ -214,7 +214,7 @@ def test_of_the_symmetries_only_the_flip_mostly_keeps_the_label(real_mazes):
     kept = [float(verdict.canonical.mean()) for verdict in verdicts]
     assert kept[0] == 1
     assert 0.9 < kept[4] < 1  # left-right flip
-    assert max(kept[1:4] + kept[5:]) == 0
+    assert max(kept[1:4] + kept[5:]) < 0.01  # one maze in a thousand, under one rotation
     assert all(verdict.valid.all() for verdict in verdicts)  # still shortest paths
 
 
