@@ -55,7 +55,7 @@ def mini_maze() -> RunConfig:
         task=Maze(size=10, min_path=15, max_tokens=90),
         solver=SolverConfig(updater=UpdaterConfig(width=64, answer_scale=0.5)),
         optimizer=OptimizerConfig(
-            updates=400, batch=32, accumulate=1, learning_rate=2e-3, warmup=50
+            updates=300, batch=32, accumulate=1, learning_rate=2e-3, warmup=50
         ),
         steps=8, eval_steps=16, eval_every=100, eval_rows=200, save_every=100,
         data="generated",
