@@ -41,7 +41,7 @@ class OptimizerConfig:
 class ReplayConfig:
     """When to replay, and from how far. Updates are shares of the whole run."""
 
-    method: Method = "focus"
+    method: Method = "focus"  # the paper's random and energy-hard have no penalty: curation.beta 0
     start: float = 0.06  # share of the run before the first replay (3,000 of 50,000)
     # (share of the run, K_p, h): the stage holds until the share is reached
     stages: tuple[tuple[float, int, int], ...] = (
