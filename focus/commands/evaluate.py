@@ -50,6 +50,8 @@ def eval_(
     solver = solver.to(_device())
     if split not in ("train", "validation", "test"):
         raise UserError(f"the splits are train, validation and test, not {split!r}")
+    if limit is not None and limit < 1:
+        raise UserError(f"--limit takes a number from 1, not {limit}")
     source = open_source(data or config.data or None)
     table = make_splits(source, config.task).tables()[split]
     table = table if limit is None else table[:limit]

@@ -63,10 +63,3 @@ class HighestEnergy:
     def __call__(self, defect, energy, eligible, keys):
         """The state with the most error."""
         return _first_best(energy, eligible)
-
-
-SELECTORS: dict[str, type] = {
-    "frontier": Frontier,
-    "uniform": Uniform,
-    "highest-energy": HighestEnergy,
-}

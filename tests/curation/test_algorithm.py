@@ -21,12 +21,6 @@ RHO, EPSILON = 0.985, 0.05
 KEYS = example_keys(0, 0, torch.arange(4))
 
 
-def defects_of(energies: list[float], h: int) -> torch.Tensor:
-    """D_t along a scripted energy curve, for every t with t + h inside it."""
-    energy = torch.tensor(energies)
-    return contraction_defect(energy[:-h], energy[h:], h, RHO, EPSILON)
-
-
 def test_the_defect_is_the_equation():
     before, after = torch.tensor([1.0, 0.3]), torch.tensor([0.5, 0.3])
     expected = [math.log((a + 0.05) / (0.985**4 * (b + 0.05))) for b, a in ((1.0, 0.5), (0.3, 0.3))]

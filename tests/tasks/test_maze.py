@@ -53,7 +53,6 @@ def slow_decode(task: Maze, z: np.ndarray, x) -> set[int]:
 def test_decoder_walks_as_defined(task, seed):
     x, _ = batch(task, seed, count=1)
     z = random_state(task, x, seed)
-    # Scores computed in float64 on one side: leave out states whose best two nearly tie.
     decoded = set(torch.nonzero(task.decode(z, x)[0]).flatten().tolist())
     assert decoded == slow_decode(task, z[0].double().numpy(), x)
 
