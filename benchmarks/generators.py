@@ -79,7 +79,6 @@ def sudokus(seconds: float) -> dict:
             taken = time.perf_counter() - start
         result["neighbourhood_per_second"] = round(count / taken, 1)
         result["neighbourhood_workers"] = workers
-        result["minutes_for_50000"] = round(50_000 / (count / taken) / 60, 1)
         ratings = table.columns["rating"].astype(int)
         result["ks_distance_to_test"] = round(ks_distance(ratings, task.rate(test)), 3)
     return result

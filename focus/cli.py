@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 import tyro
 
-from focus.commands import data, evaluate, train
+from focus.commands import backbone, data, evaluate, train
 from focus.errors import UserError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -24,6 +24,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "data prepare": data.prepare,
     "data generate": data.generate,
     "data audit": data.audit,
+    "backbone install": backbone.install,
+    "backbone list": backbone.list_,
 }
 
 

@@ -20,15 +20,19 @@ from focus.data.splits import make_splits
 from focus.errors import UserError
 from focus.evaluation.source import Evaluation, evaluate
 from focus.files import write_text
+from focus.model.checkpoint import Model, checkpoint_folder, fetch, load_model
 from focus.model.solver import Solver, evaluating
 from focus.tasks.base import Codes
-from focus.training.checkpoint import load_solver
+from focus.training.config import RunConfig, read_config
 
 Word = Annotated[str, tyro.conf.Positional]
 
 
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def _load(checkpoint: str) -> tuple[Model, RunConfig]:
+    """The model of a folder or hub id, on the GPU if there is one, and its config."""
+    folder = checkpoint_folder(fetch(checkpoint))
+    model = load_model(folder).to("cuda" if torch.cuda.is_available() else "cpu")
+    return model, read_config(folder / "config.json")
 
 
 def eval_(
@@ -38,7 +42,7 @@ def eval_(
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
 
     Args:
-        checkpoint: a checkpoint folder, or the folder of a run (its best checkpoint).
+        checkpoint: a checkpoint folder, a run's folder (its best checkpoint), or a hub id.
         data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default as in training.
         split: train, validation or test.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
@@ -46,8 +50,7 @@ def eval_(
         out: folder for predictions.jsonl and results.json.
         json: print one JSON object instead of a table.
     """
-    solver, config = load_solver(Path(checkpoint))
-    solver = solver.to(_device())
+    solver, config = _load(checkpoint)
     if split not in ("train", "validation", "test"):
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
@@ -90,7 +93,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _write_predictions(
-    folder: Path, results: list[Evaluation], ids: np.ndarray, solver: Solver
+    folder: Path, results: list[Evaluation], ids: np.ndarray, solver: Model
 ) -> None:
     lines = []
     for result in results:
@@ -114,13 +117,14 @@ def solve(
     Args:
         puzzle: the puzzle itself, a file that holds it, or - for standard input.
         task: sudoku or maze; checked against the checkpoint.
-        checkpoint: a checkpoint folder, or the folder of a run.
+        checkpoint: a checkpoint folder, the folder of a run, or a hub id.
         steps: number of updates K; default that of validation.
         watch: draw every revision; changed cells stand out.
         json: print one JSON object instead: answer, valid, steps.
     """
-    solver, config = load_solver(Path(checkpoint))
-    solver = solver.to(_device())
+    solver, config = _load(checkpoint)
+    if not isinstance(solver, Solver):
+        raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
     if task and task != config.task.name:
         raise UserError(f"the checkpoint {checkpoint} solves {config.task.name}, not {task}")
     steps = steps or config.eval_steps

@@ -1,5 +1,6 @@
 """`focus train`: run a recipe."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,20 +11,22 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from focus.errors import UserError
-from focus.recipes import RECIPES, recipe
+from focus.recipes import BACKBONES, METHODS, TASKS, recipe
 from focus.training.config import RunConfig
+from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer
+from focus.training.memory import estimate_memory
 
 
 def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
     """The command for a recipe: its flags are the config's fields, with the recipe's defaults."""
     if not words or words[0].startswith("-"):
-        raise UserError(f"name a recipe: focus train RECIPE, one of {', '.join(RECIPES)}")
+        raise UserError(f"name a recipe: focus train TASK[/BACKBONE][/METHOD], {_choices()}")
     name, base = words[0], recipe(words[0])
 
     def train(
         config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
-        out: str = f"runs-out/{name}",
+        out: str = f"runs-out/{name.replace('/', '-')}",
         resume: bool = False,
     ) -> None:
         """Train a solver by a recipe.
@@ -38,12 +41,22 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
     return train, list(words[1:])
 
 
+def _choices() -> str:
+    return (
+        f"with a task of {', '.join(TASKS)}; a backbone of {', '.join(BACKBONES)}; "
+        f"a method of {', '.join(METHODS)}"
+    )
+
+
 def train() -> None:
     """Train a solver by a recipe, in a folder that can be resumed.
 
-    focus train RECIPE [flags] with one of the recipes sudoku, maze (the paper's settings),
-    mini-sudoku, mini-maze (minutes on a CPU). focus train RECIPE --help lists every field of
-    the run as a flag, with the recipe's value.
+    focus train TASK[/BACKBONE][/METHOD] [flags], with a task of sudoku, maze, mini-sudoku and
+    mini-maze. Without a backbone there is no language model, without a method it is FOCUS:
+    mini-sudoku takes a minute on a CPU, sudoku/qwen3-1.7b is the paper's main run,
+    maze/smollm2-135m/random one of its comparisons. focus train RECIPE --help lists every field
+    of the run as a flag, with the recipe's value. Several processes: torchrun
+    --nproc-per-node N -m focus.cli train RECIPE.
     """
 
 
@@ -52,28 +65,24 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     started = (folder / "config.json").exists()
     if started and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
-    trainer = Trainer(config, folder, "cuda" if torch.cuda.is_available() else "cpu")
-    if resume:
-        trainer.resume()
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.completed:>6}/{task.total}"), BarColumn(), TimeRemainingColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}  exact {task.fields[exact]:.3f}"),
-        TextColumn("{task.fields[note]}"),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=True) as bar:
-        line = bar.add_task("", total=config.optimizer.updates, loss=0.0, exact=0.0, note="")
-
-        def report(update: int, metrics: dict) -> None:
-            shown = {"loss": metrics["loss"], "exact": metrics["exact"]}
-            if "validation" in metrics:
-                shown["note"] = f"validation {metrics['validation']['exact']:.3f}"
-            bar.update(line, completed=update, **shown)
-
-        try:
-            result = trainer.run(report)
-        except NotFiniteError as error:
-            raise SystemExit(f"focus train: stopped, not finite: {error}; last/ is kept") from error
+    device = "cpu"
+    if torch.cuda.is_available():
+        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        torch.cuda.set_device(device)
+    processes = Processes.join(device)
+    try:
+        trainer = Trainer(config, folder, device, processes)
+        if resume:
+            trainer.resume()
+        if processes.first and device != "cpu":
+            _check_memory(trainer)
+        result = _train(trainer)
+    except NotFiniteError as error:
+        raise SystemExit(f"focus train: stopped: {error}; {folder}/last is kept") from error
+    finally:
+        processes.leave()
+    if not processes.first:
+        return
     if result:
         low, high = result["low"], result["high"]
         print(
@@ -82,3 +91,41 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
         )
     else:
         print(f"{folder}: nothing left to do")
+
+
+def _check_memory(trainer: Trainer) -> None:
+    """Say how much GPU memory the run will take, and what to do when there is less."""
+    needed = estimate_memory(trainer.model, trainer.config, trainer.processes.count)
+    there = torch.cuda.get_device_properties(trainer.device).total_memory / 2**30
+    console = Console(stderr=True)
+    console.print(f"GPU memory: {needed}; this one has {there:.0f} GiB")
+    if needed.total > there:
+        console.print(
+            "that may not fit: raise --optimizer.accumulate (smaller mini-batches), or set "
+            "--solver.backbone.gradient-checkpointing True", style="bold",
+        )  # fmt: skip
+
+
+def _train(trainer: Trainer) -> dict:
+    columns = (
+        TextColumn("{task.completed:>6}/{task.total}"), BarColumn(), TimeRemainingColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TextColumn("loss {task.fields[loss]:.4f}  exact {task.fields[exact]:.3f}"),
+        TextColumn("replay {task.fields[replayed]:.2f}"), TextColumn("{task.fields[note]}"),
+    )  # fmt: skip
+    hidden = not trainer.processes.first
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+        line = bar.add_task(
+            "", total=trainer.config.optimizer.updates, completed=trainer.update,
+            rate="", loss=0.0, exact=0.0, replayed=0.0, note="",
+        )  # fmt: skip
+
+        def report(update: int, metrics: dict) -> None:
+            shown = {name: metrics[name] for name in ("loss", "exact", "replayed") if metrics}
+            if "validation" in metrics:
+                shown["note"] = f"validation {metrics['validation']['exact']:.3f}"
+            speed = bar.tasks[0].speed
+            shown["rate"] = f"{speed:.1f}/s" if speed else ""
+            bar.update(line, completed=update, **shown)
+
+        return trainer.run(report)

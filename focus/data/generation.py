@@ -134,7 +134,9 @@ def _chunk(task: Task, order: Order, parts: Path, number: int) -> tuple[Codes, C
         pass
     except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile):
         path.unlink()  # damaged: make it again
-    questions, answers = task.generate(order.seed, number * _CHUNK, _CHUNK, order.mode, order.seeds)
+    questions, answers = task.generate(
+        order.seed, number * _CHUNK, _CHUNK, order.mode, order.seeds, order.like
+    )
     with atomic_path(path) as temporary, open(temporary, "wb") as target:
         np.savez(target, questions=questions, answers=answers)
     return questions, answers

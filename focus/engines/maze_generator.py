@@ -22,7 +22,7 @@ _WEIGHT = 60  # a start with this many distant cells, or more, is always taken
 def _draw_walls(maze, bits, state, share, size):
     """Each inner cell is a wall with the given probability; one random word serves four cells.
 
-    `bits` receives the open cells of each row as a mask, for `_depth`.
+    `bits` receives the open cells of each row as a mask, for `_farthest`.
     """
     threshold = np.uint64(share * 65536)
     word = np.uint64(0)
@@ -43,25 +43,31 @@ def _draw_walls(maze, bits, state, share, size):
 
 
 @njit(nogil=True, cache=True)
-def _depth(bits, row, column, frontier, grown):
-    """Moves from a cell to the farthest one, by flooding whole rows; `bits` is used up."""
+def _farthest(bits, row, column, unseen, frontier, grown):
+    """Moves from a cell to the farthest one, and its row and column, by flooding whole rows."""
+    unseen[:] = bits
     frontier[:] = 0
-    frontier[row] = np.uint64(1) << np.uint64(column)
+    frontier[row] = _ONE << np.uint64(column)
+    last = frontier[row]
     depth = -1
     alive = True
     while alive:
         depth += 1
-        reached = np.uint64(0)
+        alive = False
         for r in range(1, len(bits) - 1):
             here = frontier[r]
             spread = (here << _ONE) | (here >> _ONE) | frontier[r - 1] | frontier[r + 1]
-            grown[r] = spread & bits[r]
-            reached |= grown[r]
+            grown[r] = spread & unseen[r]
+            if grown[r]:
+                alive, row, last = True, r, grown[r]
         for r in range(1, len(bits) - 1):
-            bits[r] &= ~grown[r]
+            unseen[r] &= ~grown[r]
             frontier[r] = grown[r]
-        alive = reached != 0
-    return depth
+    column = 0
+    while not last & _ONE:
+        last >>= _ONE
+        column += 1
+    return depth, row, column
 
 
 @njit(nogil=True, cache=True)
@@ -105,6 +111,7 @@ def _generate(mazes, size, seed, first_unit, min_path, low_share, high_share, fa
     queue = np.empty(size * size, np.int64)
     starts = np.empty(size * size, np.int64)
     bits = np.zeros(width, np.uint64)
+    unseen = np.zeros(width, np.uint64)
     frontier = np.zeros(width, np.uint64)
     grown = np.zeros(width, np.uint64)
     stamp = 0
@@ -118,17 +125,24 @@ def _generate(mazes, size, seed, first_unit, min_path, low_share, high_share, fa
             start = (inner // size + 1) * width + inner % size + 1
             if maze[start] == WALL:
                 continue
-            # Two cells of a component are at most twice the eccentricity of a third apart.
+            # The cell farthest from the start ends, nearly, the longest path. Two cells of a
+            # component are at most twice the eccentricity of a third apart.
             if size <= _WORD:
-                depth = _depth(bits, start // width, start % width, frontier, grown)
+                depth, r, c = _farthest(
+                    bits, start // width, start % width, unseen, frontier, grown
+                )
                 if 2 * depth < min_path:
                     continue
-            # The queue ends with the farthest cell; a second sweep, from there, nearly finds the
-            # longest path.
+                depth, _, _ = _farthest(bits, r, c, unseen, frontier, grown)
+                if depth < min_path:
+                    continue
+                end = r * width + c
+            else:
+                stamp += 1
+                reached = _sweep(maze, start, width, seen, stamp, distance, queue)
+                end = queue[reached - 1]
             stamp += 1
-            reached = _sweep(maze, start, width, seen, stamp, distance, queue)
-            stamp += 1
-            reached = _sweep(maze, queue[reached - 1], width, seen, stamp, distance, queue)
+            reached = _sweep(maze, end, width, seen, stamp, distance, queue)
             middle = queue[reached - 1]
             if distance[middle] < min_path:
                 continue

@@ -25,9 +25,12 @@ from focus.engines.sudoku_solver import (
 
 _SOLUTIONS = 24  # puzzles that open up to more solutions hardly ever close to a hard one
 _DRAWS = 16  # ways tried to close one opened puzzle
-_TURNS = 6  # symmetries tried for the rating of a puzzle that nearly fits
-_TRIES = 60  # openings tried per puzzle before another seed puzzle is taken
-_SEEDS = 25  # seed puzzles tried before a unit gives up
+_TURNS = 6  # symmetries that a rating is averaged over: one alone varies by a factor of two to five
+_SLACK = (
+    2  # the mean of n turns that misses the band by more than a factor 1 + 2/n will not come back
+)
+_TRIES = 40  # openings tried per puzzle before another seed puzzle is taken
+_SEEDS = 80  # seed puzzles tried before a unit gives up
 
 
 @njit(nogil=True, cache=True)
@@ -138,6 +141,39 @@ def _add_clues(puzzle, state, solutions, count):
 
 
 @njit(nogil=True, cache=True)
+def _turned_rating(puzzle, turns, low, high, state, solutions, workspace, geo, orders):
+    """Guesses averaged over random symmetries; stops early when [low, high] is out of reach."""
+    total = 0
+    for turn in range(1, turns + 1):
+        turned = _transform(puzzle, state, orders, geo.side)
+        _, guesses = search(turned, 2, solutions, workspace, geo, ascending())
+        total += guesses
+        mean, slack = total / turn, 1 + _SLACK / turn
+        if mean * slack < low or mean > high * slack:
+            break
+    return mean
+
+
+@njit(nogil=True, cache=True)
+def _turned_ratings(puzzles, turns, geo, orders):
+    solutions = np.zeros((2, puzzles.shape[1]), np.uint8)
+    workspace = new_workspace(puzzles.shape[1])
+    ratings = np.zeros(len(puzzles))
+    for row in range(len(puzzles)):
+        state = stream(0, row)
+        ratings[row] = _turned_rating(
+            puzzles[row], turns, 0.0, np.inf, state, solutions, workspace, geo, orders
+        )
+    return ratings
+
+
+def turned_ratings(puzzles: np.ndarray, box: int, turns: int = _TURNS) -> np.ndarray:
+    """Ratings that do not depend on how a puzzle is turned, up to the noise of a few turns."""
+    puzzles = np.ascontiguousarray(puzzles, np.uint8)
+    return _turned_ratings(puzzles, turns, geometry(box), line_orders(box))
+
+
+@njit(nogil=True, cache=True)
 def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
     """Try to replace `puzzle` by a neighbour rated inside [low, high]; returns its rating or -1."""
     opened = puzzle.copy()
@@ -146,23 +182,20 @@ def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
     opened[clues[: 1 + below(state, most)]] = 0
     count, _ = search(opened, _SOLUTIONS, solutions, workspace, geo, state)
     if count == _SOLUTIONS:
-        return -1
+        return -1.0
     known = solutions[:count].copy()
     for _ in range(_DRAWS):
         candidate = opened.copy()
         _add_clues(candidate, state, known, count)
         if np.array_equal(candidate, puzzle):
             continue
-        # The rating of a puzzle varies by a factor of two or more with the way it is turned.
-        for _ in range(_TURNS):
-            candidate = _transform(candidate, state, orders, geo.side)
-            _, guesses = search(candidate, 2, solutions, workspace, geo, ascending())
-            if low <= guesses <= high or not low // 3 <= guesses <= 3 * high:
-                break
-        if low <= guesses <= high and _is_minimal(candidate, solutions, workspace, geo):
-            puzzle[:] = candidate
-            return guesses
-    return -1
+        rating = _turned_rating(
+            candidate, _TURNS, low, high, state, solutions, workspace, geo, orders
+        )
+        if low <= rating <= high and _is_minimal(candidate, solutions, workspace, geo):
+            puzzle[:] = _transform(candidate, state, orders, geo.side)
+            return rating
+    return -1.0
 
 
 @njit(nogil=True, cache=True)
@@ -181,10 +214,10 @@ def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, mo
             failures = 0
             while failures < _TRIES and taken < puzzles.shape[1]:
                 failures += 1
-                guesses = _move(
+                rating = _move(
                     current, state, low[band], high[band], most, solutions, workspace, geo, orders
                 )
-                if guesses < 0:
+                if rating < 0:
                     continue
                 name = invariant_hash(current, geo.box)
                 if np.any(seen == name):
@@ -192,7 +225,7 @@ def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, mo
                 failures = 0
                 seen[taken] = name
                 puzzles[row, taken] = current
-                ratings[row, taken] = guesses
+                ratings[row, taken] = rating
                 taken += 1
 
 
@@ -216,12 +249,13 @@ class SeedBands:
         cls, puzzles: np.ndarray, box: int, bands: int, like: np.ndarray | None = None
     ) -> "SeedBands":
         """Rate the seeds and put them into bands of the ratings of `like` (default: their own)."""
-        _, found, ratings = solve_many(puzzles, box)
+        _, found, _ = solve_many(puzzles, box)
         if not (found == 1).all():
             raise ValueError("every seed puzzle needs exactly one solution")
+        ratings = turned_ratings(puzzles, box, turns=2)  # enough for a place to start from
         order = np.argsort(ratings, kind="stable")
         ratings = ratings[order]
-        wanted = ratings if like is None else np.sort(solve_many(like, box)[2])
+        wanted = np.sort(turned_ratings(puzzles if like is None else like, box))
         edges = np.linspace(0, len(wanted), min(bands, len(wanted)) + 1).round().astype(np.int64)
         low, high = wanted[edges[:-1]], wanted[edges[1:] - 1]
         first = np.searchsorted(ratings, low, side="left")
@@ -243,7 +277,7 @@ def neighbourhood(
     blank puzzle, where a walk could not be continued.
     """
     puzzles = np.zeros((count, length, box**4), np.uint8)
-    ratings = np.full((count, length), -1, np.int64)
+    ratings = np.full((count, length), -1.0)
     _walks(
         puzzles, ratings, seeds.puzzles, seeds.first, seeds.last, seeds.low, seeds.high,
         first_unit, seed, most, geometry(box), line_orders(box),

@@ -1,6 +1,6 @@
 """Evaluate a solver on a source task: a list of K in one rollout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,9 @@ import torch
 
 from focus.data.table import Table
 from focus.evaluation.statistics import wilson_interval
+from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
+from focus.model.writer import Writer
 from focus.tasks.base import Codes
 
 
@@ -32,13 +34,49 @@ class Evaluation:
         }  # fmt: skip
 
 
-@torch.no_grad()
+def join(parts: Sequence[Evaluation]) -> Evaluation:
+    """One evaluation of the rows of several; their order is that of the parts."""
+    names = parts[0].diagnostics
+    return Evaluation(
+        parts[0].steps,
+        np.concatenate([part.exact for part in parts]),
+        np.concatenate([part.answers for part in parts]),
+        {name: np.concatenate([part.diagnostics[name] for part in parts]) for name in names},
+    )
+
+
 def evaluate(
-    solver: Solver,
+    model: Model,
     table: Table,
     steps: list[int],
     batch: int = 250,
     progress: Callable[[int], None] = lambda done: None,
+) -> list[Evaluation]:
+    """Exact rates and diagnostics at each K; a model that writes its answer has one result."""
+    if isinstance(model, Writer):
+        return [_evaluate_writer(model, table, batch, progress)]
+    return _evaluate_solver(model, table, steps, batch, progress)
+
+
+def _evaluate_writer(
+    model: Writer, table: Table, batch: int, progress: Callable[[int], None]
+) -> Evaluation:
+    """Greedy completions through the strict parser; one that it refuses counts as wrong."""
+    answers, parsed = table.questions.copy(), np.zeros(len(table), bool)
+    with evaluating(model):
+        for first in range(0, len(table), batch):
+            for row, text in enumerate(model.write(table.questions[first : first + batch]), first):
+                answer = model.task.parse_text_target(table.questions[row], text)
+                if answer is not None:
+                    answers[row], parsed[row] = answer, True
+            progress(min(first + batch, len(table)))
+    exact = parsed & (answers == table.answers).all(1)
+    return Evaluation(0, exact, answers, {"parsed": parsed})
+
+
+@torch.no_grad()
+def _evaluate_solver(
+    solver: Solver, table: Table, steps: list[int], batch: int, progress: Callable[[int], None]
 ) -> list[Evaluation]:
     """Roll out once to the largest K and decode at each."""
     task, device = solver.task, next(solver.parameters()).device

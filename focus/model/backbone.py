@@ -5,14 +5,18 @@ is compared with. A language model reads the puzzle as a prompt with one token p
 hidden state at the cells, through G_psi = RMSNorm + Linear, is R.
 """
 
+import tempfile
+import typing
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from focus.errors import UserError
+from focus.model.pretrained import load_language_model, public_name
 from focus.tasks.base import Task
 from focus.tasks.prompt import PromptTokens, tokenize_prompt
 from focus.tasks.records import Problem
@@ -22,13 +26,19 @@ from focus.tasks.records import Problem
 class BackboneConfig:
     """Which encoder, and its LoRA."""
 
-    name: str = "none"  # none, tiny-llama, tiny-qwen3, a local folder or a hub id
+    name: str = "none"  # none, smollm2-135m, tiny-llama, tiny-qwen3, a local folder or a hub id
     rank: int = 16  # LoRA r
     alpha: int = 32  # LoRA alpha
     lora_dropout: float = 0.05
+    gradient_checkpointing: bool = False  # recompute activations: less memory, a third slower
 
 
-LORA_TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+def mixed_precision(device: torch.device) -> AbstractContextManager:
+    """bf16 matrix products on a GPU, where the frozen weights are bf16 and the adapter float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
 class ClueEmbedding(nn.Module):
@@ -52,21 +62,14 @@ class LanguageModel(nn.Module):
     prompt_readout: Tensor
     prompt_symbol_ids: Tensor
 
-    def __init__(
-        self, task: Task, model: Any, prompt: PromptTokens, config: BackboneConfig, width: int
-    ):
+    def __init__(self, task: Task, config: BackboneConfig, width: int):
         super().__init__()
-        from peft import LoraConfig, get_peft_model
-
-        lora = LoraConfig(
-            r=config.rank, lora_alpha=config.alpha, lora_dropout=config.lora_dropout,
-            target_modules=LORA_TARGETS, task_type="CAUSAL_LM",
-        )  # fmt: skip
-        # Wrapping the CausalLM, not its decoder: the saved adapter then loads into one.
-        self.model: Any = get_peft_model(model, lora)
+        model, codec = load_language_model(config.name)
+        prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin)
+        hidden = typing.cast(Any, model).config.hidden_size
+        self.model: Any = add_lora(model, config)
         for name in ("template", "slot", "readout", "symbol_ids"):
             self.register_buffer(f"prompt_{name}", getattr(prompt, name), persistent=False)
-        hidden = model.config.hidden_size
         self.readout_norm, self.readout = nn.RMSNorm(hidden), nn.Linear(hidden, width)
         # Where the grid is printed once, early cells have not seen all of it: add a summary.
         printed_once = bool((prompt.slot >= 0).sum() == task.cells)
@@ -82,7 +85,8 @@ class LanguageModel(nn.Module):
     def forward(self, x: Problem) -> Float[Tensor, "batch tokens width"]:
         """R, from one pass of the decoder without its vocabulary head."""
         decoder = self.model.get_base_model().get_decoder()
-        hidden = decoder(input_ids=self.prompt.ids(x.grid), use_cache=False).last_hidden_state
+        with mixed_precision(x.grid.device):
+            hidden = decoder(input_ids=self.prompt.ids(x.grid), use_cache=False).last_hidden_state
         hidden = self.readout_norm(hidden.float())
         places = self.prompt_readout[x.cell]
         at_cells = hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
@@ -94,45 +98,34 @@ def build_backbone(task: Task, config: BackboneConfig, width: int) -> nn.Module:
     """The encoder that a config names."""
     if config.name == "none":
         return ClueEmbedding(task, width)
-    if config.name in ("tiny-llama", "tiny-qwen3"):
-        prompt = tokenize_prompt(task.prompt(), lambda text: [ord(char) % 128 for char in text])
-        return LanguageModel(task, _tiny(config.name), prompt, config, width)
-    model, prompt = _pretrained(task, config.name)
-    return LanguageModel(task, model, prompt, config, width)
+    return LanguageModel(task, config, width)
 
 
-def _tiny(name: str) -> nn.Module:
-    """A small random-weight model of a real architecture, for tests."""
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+def add_lora(model: nn.Module, config: BackboneConfig) -> Any:
+    """The model with its weights frozen and a fresh adapter, which changes nothing yet."""
+    from peft import LoraConfig, get_peft_model
 
-    sizes: dict[str, Any] = dict(
-        vocab_size=128, hidden_size=48, intermediate_size=96, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=12, max_position_embeddings=2048,
+    lora = LoraConfig(
+        r=config.rank, lora_alpha=config.alpha, lora_dropout=config.lora_dropout,
+        target_modules=list(LORA_TARGETS), task_type="CAUSAL_LM",
     )  # fmt: skip
-    with torch.random.fork_rng():
-        torch.manual_seed(0)  # the same frozen weights wherever a checkpoint is loaded
-        if name == "tiny-llama":
-            return LlamaForCausalLM(LlamaConfig(**sizes))
-        return Qwen3ForCausalLM(Qwen3Config(**sizes))
+    # Wrapping the CausalLM, not its decoder: the saved adapter then loads into one.
+    adapted = get_peft_model(typing.cast(Any, model), lora)
+    adapted.peft_config["default"].base_model_name_or_path = public_name(config.name)
+    if config.gradient_checkpointing:
+        adapted.gradient_checkpointing_enable({"use_reentrant": False})
+    return adapted
 
 
-def _pretrained(task: Task, name: str) -> tuple[nn.Module, PromptTokens]:
-    """A model and its prompt from a local folder or the hub."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def adapter_tensors(model: Any) -> dict[str, Tensor]:
+    """The adapter's weights under the names that peft gives them in a file."""
+    from peft import get_peft_model_state_dict
 
-    dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype)
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise UserError(
-            f"cannot load the backbone {name!r} ({reason}); give none, a folder with a model and "
-            "its tokenizer, or a hub id; gated models need `hf auth login` first"
-        ) from error
-    begin = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
+    return get_peft_model_state_dict(model, save_embedding_layers=False)
 
-    def encode(text: str) -> list[int]:
-        return tokenizer.encode(text, add_special_tokens=False)
 
-    return model, tokenize_prompt(task.prompt(), encode, begin)
+def adapter_config(model: Any) -> str:
+    """`adapter_config.json`."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.peft_config["default"].save_pretrained(folder)
+        return Path(folder, "adapter_config.json").read_text(encoding="utf-8")

@@ -3,12 +3,15 @@
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from focus.errors import UserError
 from focus.model.backbone import BackboneConfig, build_backbone
 from focus.model.state import State
 from focus.model.updater import Conditioning, Updater, UpdaterConfig
@@ -18,10 +21,11 @@ from focus.tasks.records import Problem
 
 @dataclass(frozen=True)
 class SolverConfig:
-    """The two parts of a solver."""
+    """The two parts of a solver, and whether it revises at all."""
 
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     updater: UpdaterConfig = field(default_factory=UpdaterConfig)
+    answer: Literal["revised", "written"] = "revised"  # written: Base and Direct LoRA SFT
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,28 @@ class Solver(nn.Module):
             if step in keep:
                 kept[step] = state
         return Rollout(torch.stack(answers), state, kept)
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path) -> "Solver":
+        """The solver of a checkpoint folder, of a run's folder (its best), or of a hub id."""
+        from focus.model.checkpoint import fetch, load_model
+
+        model = load_model(fetch(str(name)))
+        if not isinstance(model, Solver):
+            raise UserError(f"{name} writes its answer; Writer, not Solver, loads it")
+        return model
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a checkpoint folder: adapter, updater, config, card."""
+        from focus.model.checkpoint import save_model
+
+        save_model(self, Path(folder))
+
+    def push_to_hub(self, repository: str, private: bool = True) -> str:
+        """Upload as a checkpoint to the hub; returns its address. Needs `hf auth login`."""
+        from focus.model.checkpoint import push
+
+        return push(self, repository, private)
 
     @torch.no_grad()
     def solve(self, questions: Codes, steps: int, batch: int = 256) -> Codes:

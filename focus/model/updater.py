@@ -93,7 +93,8 @@ class Updater(nn.Module):
         self.bits_in = nn.Linear(task.context_bits, width, bias=False)
         self.position_in = nn.Linear(4 * _WAVELENGTHS, width, bias=False)
         self.memory_start = nn.Parameter(torch.zeros(width))
-        self.register_start = nn.Parameter(torch.randn(config.registers, width) * 0.5)
+        if config.registers:
+            self.register_start = nn.Parameter(torch.randn(config.registers, width) * 0.5)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.memory_norm, self.head_norm = nn.RMSNorm(width), nn.RMSNorm(width)
         self.head = nn.Linear(width, task.width)

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.tasks.prompt import Prompt
+from focus.tasks.prompt import Cell, Prompt
 from focus.tasks.records import Context, Neighbours, Problem, Rows, Target, TensorRecord
 
 Codes = np.ndarray  # (cells,) or (rows, cells) uint8: one code per cell
@@ -158,9 +158,12 @@ class Task(ABC):
     def prompt(self) -> Prompt:
         """The prompt with its cells."""
 
-    def text_target(self, question: Codes, answer: Codes) -> str:
-        """What Direct SFT learns to write."""
-        return self.answer_text(answer)
+    def text_target(self) -> Prompt:
+        """The answer as a language model writes it: what Direct SFT learns."""
+        characters = {**self.question_symbols, **self.answer_symbols}
+        names = {code: character for character, code in characters.items()}
+        parts = tuple(Cell(cell) for cell in range(self.cells))
+        return Prompt(parts, tuple(names[code] for code in range(len(names))))
 
     def parse_text_target(self, question: Codes, text: str) -> Codes | None:
         """The answer that a completion states, or None when it is malformed (strict)."""

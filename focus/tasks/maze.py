@@ -135,8 +135,12 @@ class Maze(Task):
                 parts.append("\n")
         return Prompt(tuple(parts), ("#", ".", "S", "G"))
 
-    def text_target(self, question: Codes, answer: Codes) -> str:
-        return self.render(question, answer).replace(" ", ".")
+    def text_target(self) -> Prompt:
+        cells, symbols = super().text_target().parts, super().text_target().symbols
+        parts: list[str | Cell] = []
+        for start in range(0, self.cells, self.size):
+            parts += [*cells[start : start + self.size], "\n"]
+        return Prompt(tuple(parts[:-1]), symbols)
 
     def parse_text_target(self, question: Codes, text: str) -> Codes | None:
         try:

@@ -7,6 +7,7 @@ is tokenized, each cell becomes the single token of its symbol.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -31,6 +32,11 @@ class Prompt:
 
     parts: tuple[str | Cell, ...]
     symbols: tuple[str, ...]  # text of each grid code
+
+    def text(self, codes: np.ndarray) -> str:
+        """The prompt with the cells' codes filled in, as a reader sees it."""
+        parts = (self.symbols[codes[p.number]] if isinstance(p, Cell) else p for p in self.parts)
+        return "".join(parts)
 
 
 @dataclass(frozen=True)

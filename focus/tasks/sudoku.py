@@ -39,7 +39,7 @@ def _bands(box: int, seeds: bytes, like: bytes | None) -> sudoku_generator.SeedB
         return np.frombuffer(codes, np.uint8).reshape(-1, box**4)
 
     wanted = None if like is None else puzzles(like)
-    return sudoku_generator.SeedBands.of(puzzles(seeds), box, bands=12, like=wanted)
+    return sudoku_generator.SeedBands.of(puzzles(seeds), box, bands=9, like=wanted)
 
 
 @dataclass(frozen=True)

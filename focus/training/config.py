@@ -1,20 +1,15 @@
 """Everything a run is: one dataclass, stored beside the run as versioned JSON."""
 
-import dataclasses
-import json
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from focus.config import build, read_values
 from focus.curation.replay import CurationConfig
 from focus.errors import UserError
 from focus.model.solver import SolverConfig
-from focus.tasks import Sudoku, Task, task_class
+from focus.tasks import Sudoku, Task
 from focus.tasks.base import StepWeights
-
-FORMAT = 1
 
 # What an update trains on besides rollouts from s_0.
 Method = Literal["focus", "random", "energy-hard", "fixed-mix", "none"]
@@ -25,12 +20,13 @@ class OptimizerConfig:
     """AdamW and its schedule."""
 
     updates: int = 50_000  # U
-    batch: int = 16  # effective batch: examples per update
+    batch: int = 16  # effective batch: examples per update, over all processes
     accumulate: int = 8  # mini-batches per update; the replay coin is drawn for each
     learning_rate: float = 3e-4  # peak for the updater and G_psi
     lora_learning_rate: float = 1e-5  # peak for the adapter
     warmup: int = 300  # updates
-    final_share: float = 0.02  # learning rate at the end, as a share of the peak
+    # (share of the run, share of the peak): half a cosine from the peak to the first and so on
+    knots: tuple[tuple[float, float], ...] = ((1.0, 0.02),)
     weight_decay: float = 0.01
     beta2: float = 0.95
     clip: float = 1.0  # norm of the gradient
@@ -57,6 +53,18 @@ class ReplayConfig:
 
 
 @dataclass(frozen=True)
+class TeacherConfig:
+    """Distillation from a frozen TRM on initial-state updates; off without a checkpoint."""
+
+    checkpoint: str = ""  # "" = no teacher
+    weight: float = 0.05  # of the KL loss (0.05 / 0.005)
+    temperature: float = 2.0  # (2 / 4)
+    start: float = 0.016  # share of the run before the first use (800 of 50,000)
+    warmup: float = 0.024  # share of the run over which the weight rises (1,200 of 50,000)
+    steps: int = 4  # student steps that are aligned, at most
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """A complete run."""
 
@@ -65,6 +73,7 @@ class RunConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     curation: CurationConfig = field(default_factory=CurationConfig)
+    teacher: TeacherConfig = field(default_factory=TeacherConfig)
     steps: int = 16  # base rollout, back-propagated through all
     step_weights: StepWeights = "linear"
     eval_steps: int = 128  # K of validation
@@ -72,55 +81,29 @@ class RunConfig:
     eval_rows: int = 1000  # validation puzzles, at most
     log_every: int = 50  # updates between lines of metrics
     save_every: int = 1000  # updates between checkpoints
+    portable: bool = False  # small training state in small files, to move between machines
     data: str = ""  # source of puzzles; "" = $FOCUS_DATA or the generator
     augment: bool = True
     seed: int = 42
 
     def __post_init__(self):
-        if self.optimizer.batch % self.optimizer.accumulate:
+        optimizer = self.optimizer
+        if optimizer.batch % optimizer.accumulate:
             raise UserError(
-                f"optimizer.batch ({self.optimizer.batch}) must be a multiple of "
-                f"optimizer.accumulate ({self.optimizer.accumulate})"
+                f"optimizer.batch ({optimizer.batch}) must be a multiple of "
+                f"optimizer.accumulate ({optimizer.accumulate})"
             )
-        if self.optimizer.updates < 1 or self.steps < 1:
-            raise UserError("optimizer.updates and steps must be at least 1")
+        if optimizer.updates < 0 or self.steps < 1:
+            raise UserError("optimizer.updates must not be negative, steps at least 1")
+        if self.log_every < 1 or self.eval_every < 1 or self.save_every < 1:
+            raise UserError("log-every, eval-every and save-every count updates, from 1")
+        shares = [share for share, _ in optimizer.knots]
+        if not shares or shares != sorted(shares) or shares[-1] != 1.0:
+            raise UserError("optimizer.knots must rise to a share of 1.0 of the run")
+        if self.teacher.checkpoint:
+            raise UserError("teacher.checkpoint: this version has no teacher to distil from yet")
 
 
-def to_json(config: RunConfig) -> str:
-    """The config as JSON, with the task's name and a format version."""
-    values = dataclasses.asdict(config)
-    values["task"] = {"name": config.task.name, **values["task"]}
-    return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
-
-
-def from_json(text: str, path: Path) -> RunConfig:
-    """Read a stored config; `path` is named in errors."""
-    try:
-        values = json.loads(text)
-        version = values.pop("format")
-        name = values["task"].pop("name")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise UserError(f"{path} is no run config ({error})") from error
-    if version != FORMAT:
-        raise UserError(f"{path} has format {version}; this version reads format {FORMAT}")
-    try:
-        task = _build(task_class(name), values.pop("task"))
-        return dataclasses.replace(_build(RunConfig, values), task=task)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{path} does not fit this version ({error})") from error
-
-
-def _build(kind: Any, value: Any) -> Any:
-    """Rebuild dataclasses and tuples from plain JSON values."""
-    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        hints = typing.get_type_hints(kind)
-        unknown = set(value) - {f.name for f in dataclasses.fields(kind)}
-        if unknown:
-            raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
-        built = {name: _build(hints[name], item) for name, item in value.items()}
-        return typing.cast(Any, kind)(**built)
-    if isinstance(value, list):
-        inner = typing.get_args(kind) if typing.get_origin(kind) is tuple else ()
-        first = inner[0] if inner and not isinstance(inner[0], types.EllipsisType) else Any
-        return tuple(_build(first, item) for item in value)
-    return value
+def read_config(path: Path) -> RunConfig:
+    """A stored config."""
+    return build(RunConfig, read_values(path), path)

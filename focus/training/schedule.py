@@ -1,16 +1,22 @@
-"""What changes over a run: learning rate, (K_p, h), replay probability."""
+"""What changes over a run: learning rate, (K_p, h), replay probability, weight of the KL."""
 
 import math
 
-from focus.training.config import OptimizerConfig, ReplayConfig
+from focus.training.config import OptimizerConfig, ReplayConfig, TeacherConfig
 
 
 def learning_rate_share(update: int, config: OptimizerConfig) -> float:
-    """Linear warm-up, then half a cosine down to `final_share`; 1 at the peak."""
+    """Linear warm-up to 1, then half a cosine from each knot to the next."""
     if update < config.warmup:
         return (update + 1) / config.warmup
-    done = (update - config.warmup) / max(1, config.updates - config.warmup)
-    return config.final_share + (1 - config.final_share) * 0.5 * (1 + math.cos(math.pi * done))
+    done = update / config.updates
+    before, high = config.warmup / config.updates, 1.0
+    for after, low in config.knots:
+        if done < after:
+            way = (done - before) / (after - before)
+            return low + (high - low) * 0.5 * (1 + math.cos(math.pi * way))
+        before, high = after, low
+    return high
 
 
 def stage(update: int, updates: int, config: ReplayConfig) -> tuple[int, int]:
@@ -29,3 +35,11 @@ def replay_probability(update: int, updates: int, config: ReplayConfig) -> float
         return 0.0
     first, last = config.probability
     return first + (last - first) * min(1.0, done / max(config.ramp, 1e-9))
+
+
+def teacher_weight(update: int, updates: int, config: TeacherConfig) -> float:
+    """Weight of the KL loss: 0 before the start, then a linear warm-up."""
+    done = update / updates - config.start
+    if done < 0 or not config.checkpoint:
+        return 0.0
+    return config.weight * min(1.0, done / max(config.warmup, 1e-9))

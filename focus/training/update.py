@@ -8,9 +8,11 @@ from torch import Tensor
 
 from focus.curation.replay import Selection, replay_loss, select
 from focus.curation.selectors import Frontier, HighestEnergy, Selector, Uniform
+from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
 from focus.model.updater import Conditioning
+from focus.model.writer import Writer
 from focus.random import uniform
 from focus.tasks.records import Problem, Target
 from focus.training.config import RunConfig
@@ -57,13 +59,15 @@ def mixture_state(
 
 
 def losses(
-    solver: Solver, x: Problem, y: Target, keys: Int[Tensor, " batch"], config: RunConfig,
+    model: Model, x: Problem, y: Target, keys: Int[Tensor, " batch"], config: RunConfig,
     replaying: bool, K_p: int, h: int,
 ) -> Losses:  # fmt: skip
     """l_base and l_aux of a mini-batch; R is computed once and shared by both."""
-    task, replay = solver.task, config.replay
-    conditioning = solver.encode(x)
     zero = torch.zeros(len(keys), device=keys.device)
+    if isinstance(model, Writer):
+        return Losses(model.loss(x, y), zero, zero, None)
+    solver, task, replay = model, model.task, config.replay
+    conditioning = solver.encode(x)
     selection, auxiliary, base, exact = None, zero, zero, zero
     if replaying and replay.method == "fixed-mix":
         start = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)

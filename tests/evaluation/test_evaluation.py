@@ -10,7 +10,8 @@ from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar, wilson_interval
-from focus.training.checkpoint import load_solver
+from focus.model.checkpoint import load_model
+from focus.training.config import read_config
 from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
 
@@ -23,7 +24,7 @@ def run(tmp_path_factory):
 
 
 def test_several_k_in_one_rollout_equal_separate_ones(run):
-    solver, config = load_solver(run)
+    solver, config = load_model(run), read_config(run / "config.json")
     table = make_splits(open_source(config.data), config.task).validation[:30]
     together = evaluate(solver, table, [4, 2], batch=7)
     assert [result.steps for result in together] == [2, 4]
@@ -35,7 +36,7 @@ def test_several_k_in_one_rollout_equal_separate_ones(run):
 
 
 def test_a_loaded_checkpoint_repeats_its_validation(run):
-    solver, config = load_solver(run)
+    solver, config = load_model(run), read_config(run / "config.json")
     table = make_splits(open_source(config.data), config.task).validation[: config.eval_rows]
     notes = json.loads((run / "best" / "notes.json").read_text())
     (result,) = evaluate(solver, table, [config.eval_steps])

@@ -252,6 +252,6 @@ def test_text_survives_a_round_trip():
     question, answer = questions[0], answers[0]
     assert (task.parse(task.render(question)) == question).all()
     assert (task.parse(task.question_text(question)) == question).all()
-    target = task.text_target(question, answer)
+    target = task.text_target().text(answer)
     assert (task.parse_text_target(question, target) == answer).all()
     assert task.parse_text_target(question, target.replace("S", "o")) is None

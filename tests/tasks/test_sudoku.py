@@ -108,7 +108,7 @@ def test_text_survives_a_round_trip():
     assert (task.parse(task.render(question)) == question).all()
     assert (task.parse(PUZZLE.replace(".", "0")) == question).all()
     answer = task.solve(question)
-    assert (task.parse_text_target(question, task.text_target(question, answer)) == answer).all()
+    assert (task.parse_text_target(question, task.text_target().text(answer)) == answer).all()
     assert task.parse_text_target(question, "no idea") is None
 
 

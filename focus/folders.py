@@ -1,0 +1,62 @@
+"""Folders that are whole or not there, with a manifest of hashes.
+
+A folder is written under a temporary name and renamed; the one it replaces is removed only
+afterwards, so that a kill at any moment leaves one of the two.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from focus.errors import UserError
+from focus.files import sha256, write_text
+
+MANIFEST = "manifest.json"
+
+
+@contextlib.contextmanager
+def atomic_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder to fill, which replaces `folder` when the block ends without an error."""
+    fresh = folder.with_name(f".{folder.name}.new")
+    stale = folder.with_name(f".{folder.name}.old")
+    try:
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        yield fresh
+        files = sorted(path for path in fresh.rglob("*") if path.is_file())
+        hashes = {path.relative_to(fresh).as_posix(): sha256(path) for path in files}
+        write_text(fresh / MANIFEST, json.dumps(hashes, indent=1) + "\n")
+        if folder.exists():
+            shutil.rmtree(stale, ignore_errors=True)
+            os.replace(folder, stale)
+        os.replace(fresh, folder)
+        shutil.rmtree(stale, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot write the folder {folder}: {error}") from error
+
+
+def find_folder(folder: Path) -> Path | None:
+    """The folder, or the one it was about to replace when the process was killed."""
+    stale = folder.with_name(f".{folder.name}.old")
+    return next((path for path in (folder, stale) if (path / MANIFEST).is_file()), None)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder of which a file is missing, truncated or altered, by name."""
+    try:
+        hashes = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{folder} is no checkpoint: it has no {MANIFEST}") from error
+    except ValueError as error:
+        raise UserError(f"{folder / MANIFEST} is damaged ({error})") from error
+    for name, expected in hashes.items():
+        path = folder / name
+        if not path.is_file():
+            raise UserError(f"the checkpoint file {path} is missing")
+        if sha256(path) != expected:
+            raise UserError(f"the checkpoint file {path} is damaged: its hash has changed")

@@ -1,0 +1,61 @@
+"""The model card of a checkpoint: what it is, how to use it, what was measured."""
+
+from focus.model.pretrained import SMOLLM2, public_name
+from focus.model.solver import SolverConfig
+from focus.tasks.base import Task
+
+_FIELDS = ("steps", "n", "exact", "low", "high")
+
+
+def model_card(task: Task, config: SolverConfig, notes: dict) -> str:
+    """Markdown with the front matter that model hubs read."""
+    name = config.backbone.name
+    front = ["---", "license: apache-2.0", "library_name: focus-solver", "tags:"]
+    front += [f"- {tag}" for tag in ("focus", task.name, "recurrent-reasoning")]
+    if name != "none":
+        front += [f"base_model: {public_name(name)}"]
+    lines = [*front, "---", "", f"# A {task.name} solver that revises its answer", ""]
+    lines += [_what(task, config), "", "## Use", "", "```"]
+    lines += ["focus solve PUZZLE --checkpoint DIR --watch", "focus eval DIR", "```", ""]
+    if name != "none":
+        lines += [
+            "The folder `adapter` is a plain peft adapter of the language model:", "",
+            "```python",
+            "from peft import PeftModel",
+            'model = PeftModel.from_pretrained(language_model, "DIR/adapter")',
+            "```", "",
+        ]  # fmt: skip
+    lines += ["## Measured", "", _measured(notes), ""]
+    return "\n".join(lines)
+
+
+def _what(task: Task, config: SolverConfig) -> str:
+    name = config.backbone.name
+    if config.answer == "written":
+        return f"{public_name(name)} with LoRA writes the answer once; it does not revise."
+    encoder = (
+        "A learned embedding of the clues, no language model,"
+        if name == "none"
+        else f"{public_name(name)} with LoRA (r = {config.backbone.rank})"
+    )
+    text = (
+        f"{encoder} encodes the puzzle; a recurrent updater of width {config.updater.width} "
+        "revises an explicit answer, again and again."
+    )
+    if name == SMOLLM2:
+        text += (
+            " The language model's weights were dequantised from a Q4_1 file; the hub's own "
+            "weights differ slightly."
+        )
+    return text
+
+
+def _measured(notes: dict) -> str:
+    found = notes.get("validation")
+    if not found:
+        return "Nothing is on record for these weights."
+    row = " | ".join(f"{found[field]:.4g}" for field in _FIELDS if field in found)
+    names = " | ".join(field for field in _FIELDS if field in found)
+    rule = "|".join("---" for field in _FIELDS if field in found)
+    at = f"Validation after {notes['update']} updates (n puzzles, 95 % interval low to high):\n\n"
+    return f"{at}| {names} |\n|{rule}|\n| {row} |"

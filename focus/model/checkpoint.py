@@ -1,0 +1,160 @@
+"""Checkpoints to use: a peft adapter folder, the other trained weights, config, model card.
+
+    DIR/config.json                    task, sizes, and the run that trained it
+    DIR/updater.safetensors            updater and G_psi (all that is trained but the adapter)
+    DIR/adapter/                       what plain peft loads into a causal language model
+    DIR/notes.json, README.md          what is known of it
+    DIR/manifest.json                  hashes; an altered file is refused by name
+
+Weights are safetensors, everything else JSON or text; nothing is unpickled.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from focus.config import build, read_values, task_of, to_json
+from focus.errors import UserError
+from focus.files import write_text
+from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
+from focus.model.backbone import adapter_config, adapter_tensors
+from focus.model.card import model_card
+from focus.model.solver import Solver, SolverConfig
+from focus.model.writer import Writer
+from focus.tasks.base import Task
+
+Model = Solver | Writer
+
+
+def build_model(task: Task, config: SolverConfig) -> Model:
+    """The model that a config names, untrained."""
+    return Solver(task, config) if config.answer == "revised" else Writer(task, config)
+
+
+def trained_weights(model: Model) -> dict[str, Tensor]:
+    """The parameters that training changes, by name; frozen ones come from their own source."""
+    return {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+
+
+def load_weights(model: Model, weights: dict[str, Tensor], path: Path) -> None:
+    """Put weights under their names into a model of the same config; `path` is for errors."""
+    _copy(trained_weights(model), weights, path)
+
+
+def _copy(own: dict[str, Tensor], stored: dict[str, Tensor], path: Path) -> None:
+    if set(own) != set(stored):
+        odd = sorted(set(own) ^ set(stored))[0]
+        raise UserError(f"{path} does not fit the config beside it: parameter {odd}")
+    with torch.no_grad():
+        for name, value in stored.items():
+            if own[name].shape != value.shape:
+                raise UserError(
+                    f"{path}: parameter {name} is {tuple(value.shape)}, "
+                    f"the config needs {tuple(own[name].shape)}"
+                )
+            own[name].copy_(value)
+
+
+def adapted_model(model: Model):
+    """The language model with its adapter; `UserError` where there is none."""
+    inner = model.model if isinstance(model, Writer) else getattr(model.backbone, "model", None)
+    if inner is None:
+        raise UserError("the backbone none has no language model, so there is no adapter")
+    return inner
+
+
+def _has_adapter(model: Model) -> bool:
+    return model.config.backbone.name != "none"
+
+
+def _own_weights(model: Model) -> dict[str, Tensor]:
+    """All trained weights but the adapter's."""
+    return {n: w for n, w in trained_weights(model).items() if "lora_" not in n}
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What a config file holds at least."""
+
+    task: Task
+    solver: SolverConfig
+
+
+def save_model(
+    model: Model, folder: Path, config: str | None = None, notes: dict | None = None
+) -> None:
+    """Write a checkpoint; `config` is the JSON of the run, `notes` what is known of the result."""
+    config = config or to_json(_Described(model.task, model.config))
+    with atomic_folder(folder) as fresh:
+        own = {n: w.contiguous().cpu() for n, w in _own_weights(model).items()}
+        save_file(own, fresh / "updater.safetensors")
+        if _has_adapter(model):
+            (fresh / "adapter").mkdir()
+            lora = {
+                n: w.contiguous().cpu() for n, w in adapter_tensors(adapted_model(model)).items()
+            }
+            save_file(lora, fresh / "adapter" / "adapter_model.safetensors", {"format": "pt"})
+            write_text(
+                fresh / "adapter" / "adapter_config.json", adapter_config(adapted_model(model))
+            )
+        write_text(fresh / "config.json", config)
+        write_text(fresh / "notes.json", json.dumps(notes or {}, indent=1) + "\n")
+        write_text(fresh / "README.md", model_card(model.task, model.config, notes or {}))
+
+
+def checkpoint_folder(folder: Path) -> Path:
+    """A checkpoint, or the best checkpoint of a run's folder; checked."""
+    if not folder.is_dir():
+        raise UserError(f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one")
+    best = find_folder(folder / "best")
+    if not (folder / MANIFEST).is_file() and best is not None:
+        folder = best
+    check_folder(folder)
+    return folder
+
+
+def load_model(folder: Path) -> Model:
+    """The model of a checkpoint folder, or of the best checkpoint of a run's folder."""
+    folder = checkpoint_folder(folder)
+    path = folder / "config.json"
+    values = read_values(path)
+    model = build_model(task_of(values), build(SolverConfig, values["solver"], path))
+    own = folder / "updater.safetensors"
+    _copy(_own_weights(model), load_file(own), own)
+    if _has_adapter(model):
+        lora = folder / "adapter" / "adapter_model.safetensors"
+        _copy(adapter_tensors(adapted_model(model)), load_file(lora), lora)
+    return model.eval()
+
+
+def fetch(name: str) -> Path:
+    """A local folder as it is, or a checkpoint of the hub (OWNER/NAME), downloaded."""
+    if Path(name).exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        return Path(name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [""])[0]
+        raise UserError(f"no folder {name}, and the hub does not give it ({reason})") from error
+
+
+def push(model: Model, repository: str, private: bool) -> str:
+    """Upload a checkpoint to the hub."""
+    import tempfile
+
+    from huggingface_hub import HfApi
+
+    api = HfApi()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary, "checkpoint")
+        save_model(model, folder)
+        api.create_repo(repository, private=private, exist_ok=True)
+        return str(api.upload_folder(repo_id=repository, folder_path=folder))

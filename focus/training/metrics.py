@@ -1,0 +1,154 @@
+"""What a run writes about itself: `metrics.jsonl`, TensorBoard, histograms of D and t*.
+
+Sums are kept on the device between two lines of metrics and read once per line, so that logging
+never stops the device.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from focus.curation.replay import Selection
+from focus.files import write_text
+
+# Edges of the histogram of D; a state at rest has +0.06 (h = 4) or +0.12 (h = 8).
+D_EDGES = (-2.0, -1.0, -0.5, -0.25, -0.1, -0.05, 0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+_SUMS = ("updates", "bad", "loss", "gradient", "examples", "exact", "replayed", "stuck", "D")
+_STILL = 0.01  # |D + h ln rho| of a state whose energy did not move
+
+
+class Tally:
+    """Sums since the last line of metrics."""
+
+    def __init__(self, candidates: tuple[int, ...], device: str):
+        self.candidates = torch.tensor(candidates, device=device)
+        self.edges = torch.tensor(D_EDGES, device=device)
+        self.sums = torch.zeros(len(_SUMS), device=device)
+        self.steps = torch.zeros(len(candidates), device=device)
+        self.defects = torch.zeros(len(D_EDGES) + 1, device=device)
+
+    def tensors(self) -> list[Tensor]:
+        """Everything that is summed."""
+        return [self.sums, self.steps, self.defects]
+
+    def _add(self, **values: Tensor | float) -> None:
+        for name, value in values.items():
+            self.sums[_SUMS.index(name)] += value
+
+    def add_batch(
+        self, loss: Tensor, exact: Tensor, selection: Selection | None, still: float
+    ) -> None:
+        """A mini-batch; `still` is the defect of a state at rest."""
+        self._add(loss=loss.detach(), examples=len(exact), exact=exact.sum())
+        if selection is None:
+            return
+        chosen = selection.eligible.float()
+        stuck = ((selection.defect - still).abs() < _STILL) * chosen
+        self._add(replayed=chosen.sum(), stuck=stuck.sum(), D=(selection.defect * chosen).sum())
+        self.steps += ((selection.step[:, None] == self.candidates) * chosen[:, None]).sum(0)
+        place = torch.bucketize(selection.defect, self.edges)
+        self.defects.index_add_(0, place, chosen)
+
+    def add_update(self, gradient: Tensor, finite: Tensor, processes: int) -> None:
+        """The end of an update, which each of the processes reports."""
+        self._add(
+            updates=1 / processes, gradient=gradient.nan_to_num() / processes,
+            bad=1 - finite.float(),
+        )  # fmt: skip
+
+    def read(self) -> dict[str, Any]:
+        """Means over the window, and the histograms where there was a replay."""
+        found = dict(zip(_SUMS, self.sums.tolist(), strict=True))
+        examples, replayed = max(1.0, found["examples"]), max(1.0, found["replayed"])
+        updates = max(1.0, found["updates"])
+        line: dict[str, Any] = {
+            "loss": found["loss"] / updates,
+            "gradient": found["gradient"] / updates,
+            "exact": found["exact"] / examples,
+            "replayed": found["replayed"] / examples,
+            "stuck": found["stuck"] / replayed,
+            "D": found["D"] / replayed,
+        }
+        if found["replayed"]:
+            line["t_histogram"] = [int(n) for n in self.steps.tolist()]
+            line["D_histogram"] = [int(n) for n in self.defects.tolist()]
+        return line
+
+    @property
+    def bad(self) -> bool:
+        """Whether a loss or gradient was not finite."""
+        return not math.isfinite(self.sums[2].item()) or self.sums[1].item() > 0
+
+    def reset(self) -> None:
+        """Begin a new window."""
+        for tensor in self.tensors():
+            tensor.zero_()
+
+
+class MetricsFile:
+    """Appends lines; a resumed run first drops those that are made again."""
+
+    def __init__(self, folder: Path, candidates: tuple[int, ...]):
+        self.path, self.candidates = folder / "metrics.jsonl", candidates
+        self.board_folder = folder / "tensorboard"
+        self.board: Any = None
+
+    def rewind(self, update: int) -> None:
+        """Keep the lines before an update; one that a kill cut short goes."""
+        if self.path.exists():
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+            kept = [line for line in lines if _update_of(line) <= update]
+            write_text(self.path, "".join(line + "\n" for line in kept))
+
+    def write(self, line: dict[str, Any]) -> None:
+        """One line, on the disk when this returns."""
+        with open(self.path, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
+        self._show(line)
+
+    def _show(self, line: dict[str, Any]) -> None:
+        """The same for TensorBoard."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        if self.board is None:
+            self.board = SummaryWriter(str(self.board_folder), purge_step=line["update"])
+        for name, value in line.items():
+            if isinstance(value, int | float) and name != "update":
+                self.board.add_scalar(f"train/{name}", value, line["update"])
+        for name, value in line.get("validation", {}).items():
+            self.board.add_scalar(f"validation/{name}", value, line["update"])
+        if "t_histogram" in line:
+            _histogram(self.board, "t*", self.candidates, line["t_histogram"], line["update"])
+            edges = (D_EDGES[0] - 1, *D_EDGES)
+            _histogram(self.board, "D", edges, line["D_histogram"], line["update"])
+        self.board.flush()
+
+    def close(self) -> None:
+        """Close TensorBoard's file."""
+        if self.board is not None:
+            self.board.close()
+
+
+def _histogram(board: Any, name: str, lefts, counts: list[int], update: int) -> None:
+    """A histogram whose bars begin at `lefts`, given by counts."""
+    lefts = [float(left) for left in lefts]
+    total = sum(counts)
+    mean = sum(x * n for x, n in zip(lefts, counts, strict=True))
+    square = sum(x * x * n for x, n in zip(lefts, counts, strict=True))
+    board.add_histogram_raw(
+        f"replay/{name}", min=lefts[0], max=lefts[-1] + 1, num=total, sum=mean,
+        sum_squares=square, bucket_limits=[*lefts[1:], lefts[-1] + 1], bucket_counts=counts,
+        global_step=update,
+    )  # fmt: skip
+
+
+def _update_of(line: str) -> float:
+    """The update of a line of metrics; infinite for one that a kill cut short."""
+    try:
+        return json.loads(line)["update"]
+    except (ValueError, KeyError):
+        return math.inf

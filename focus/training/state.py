@@ -1,0 +1,134 @@
+"""The complete training state as a folder, in two precisions.
+
+*exact* continues bit for bit on the same machine. *portable* is small enough to carry: weights in
+float32, the average as a bf16 difference to them, second moments in bf16, first moments (forgotten
+within some ten updates) in 8 bits with a scale per tensor. Files hold at most 15 MiB.
+"""
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from focus.config import to_json
+from focus.errors import UserError
+from focus.files import write_text
+from focus.folders import atomic_folder, check_folder
+from focus.training.config import RunConfig, read_config
+
+_SHARD = 15 * 2**20  # bytes
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_LARGEST_8_BIT = 448.0  # of float8_e4m3fn
+
+Tensors = dict[str, Tensor]
+
+
+def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
+    """AdamW's moments by the names of their parameters."""
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {
+        f"{key}/{names[id(parameter)]}": state[key]
+        for parameter, state in optimizer.state.items()
+        for key in _MOMENTS
+    }
+
+
+def restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, moments: Tensors) -> None:
+    """Put stored moments back."""
+    parameters = dict(model.named_parameters())
+    for name, value in moments.items():
+        key, parameter = name.split("/", 1)
+        state = optimizer.state.setdefault(parameters[parameter], {})
+        state[key] = value.cpu() if key == "step" else value.to(parameters[parameter].device)
+
+
+def save_state(
+    folder: Path, config: RunConfig, weights: Tensors, average: Tensors, moments: Tensors,
+    tally: list[Tensor], counters: dict,
+) -> None:  # fmt: skip
+    """Write the state; `counters` are the numbers that go with it."""
+    tensors = {f"weights/{name}": value for name, value in weights.items()}
+    tensors |= {f"tally/{number}": value for number, value in enumerate(tally)}
+    if config.optimizer.ema:
+        tensors |= {f"average/{name}": value for name, value in average.items()}
+    tensors |= moments
+    if config.portable:
+        tensors = _reduce(tensors)
+    with atomic_folder(folder) as fresh:
+        for number, shard in enumerate(_shards(tensors), 1):
+            save_file(shard, fresh / f"state-{number}.safetensors")
+        write_text(fresh / "config.json", to_json(config))
+        write_text(fresh / "trainer.json", json.dumps(counters) + "\n")
+
+
+def load_state(
+    folder: Path, config: RunConfig, device: str
+) -> tuple[Tensors, Tensors, Tensors, list[Tensor], dict]:
+    """Weights, average, moments, tally and counters of a checked folder of the same run."""
+    check_folder(folder)
+    if read_config(folder / "config.json") != config:
+        raise UserError(f"{folder} belongs to a run with another config; resume it as it was")
+    tensors: Tensors = {}
+    for path in sorted(folder.glob("state-*.safetensors")):
+        tensors |= load_file(path, device=device)
+    if config.portable:
+        tensors = _restore(tensors)
+
+    def part(name: str) -> Tensors:
+        head = f"{name}/"
+        return {key[len(head) :]: value for key, value in tensors.items() if key.startswith(head)}
+
+    weights = part("weights")
+    average = part("average") or {name: value.clone() for name, value in weights.items()}
+    moments = {key: value for key, value in tensors.items() if key.split("/")[0] in _MOMENTS}
+    tally = [value for _, value in sorted(part("tally").items())]
+    counters = json.loads((folder / "trainer.json").read_text(encoding="utf-8"))
+    return weights, average, moments, tally, counters
+
+
+def _shards(tensors: Tensors) -> list[Tensors]:
+    """Groups of tensors of at most `_SHARD` bytes; a larger tensor stands alone."""
+    shards: list[Tensors] = [{}]
+    room = _SHARD
+    for name, value in tensors.items():
+        size = value.numel() * value.element_size()
+        if size > room and shards[-1]:
+            shards.append({})
+            room = _SHARD
+        shards[-1][name] = value.detach().contiguous().cpu()
+        room -= size
+    return shards
+
+
+def _reduce(tensors: Tensors) -> Tensors:
+    small: Tensors = {}
+    for name, value in tensors.items():
+        kind, parameter = name.split("/", 1)
+        if kind == "average":
+            small[name] = (value - tensors[f"weights/{parameter}"]).bfloat16()
+        elif kind == "exp_avg_sq":
+            small[name] = value.bfloat16()
+        elif kind == "exp_avg":
+            scale = value.abs().max().clamp(min=1e-30) / _LARGEST_8_BIT
+            small[name], small[f"scale/{parameter}"] = (
+                (value / scale).to(torch.float8_e4m3fn),
+                scale,
+            )
+        else:
+            small[name] = value
+    return small
+
+
+def _restore(tensors: Tensors) -> Tensors:
+    whole: Tensors = {}
+    for name, value in tensors.items():
+        kind, parameter = name.split("/", 1)
+        if kind == "average":
+            whole[name] = tensors[f"weights/{parameter}"] + value.float()
+        elif kind == "exp_avg":
+            whole[name] = value.float() * tensors[f"scale/{parameter}"]
+        elif kind != "scale":
+            whole[name] = value.float()
+    return whole

@@ -1,0 +1,102 @@
+"""Checkpoints: saved, loaded, and their adapter usable by plain peft."""
+
+import json
+
+import pytest
+import torch
+from peft import PeftModel
+
+from focus.config import to_json
+from focus.errors import UserError
+from focus.folders import MANIFEST
+from focus.model.checkpoint import adapted_model, fetch, load_model, save_model
+from focus.model.pretrained import load_language_model
+from focus.model.solver import Solver
+from focus.model.writer import Writer
+from focus.training.loop import Trainer
+from tests.training.samples import tiny_run
+
+
+@pytest.fixture(scope="module", params=["tiny-llama", "tiny-qwen3"])
+def trained(request, tmp_path_factory):
+    """A run of a few updates with a language model: its name and folder."""
+    folder = tmp_path_factory.mktemp("run")
+    Trainer(tiny_run("sudoku", request.param, updates=3), folder).run()
+    return request.param, folder
+
+
+def test_a_saved_solver_answers_as_before(trained, tmp_path):
+    _, folder = trained
+    solver = Solver.from_pretrained(folder)
+    questions = solver.task.generate(5, 0, 8, "minimal")[0]
+    solver.save_pretrained(tmp_path / "copy")
+    again = Solver.from_pretrained(str(tmp_path / "copy"))
+    x, _ = solver.task.unpack(solver.task.pack(questions, questions))
+    with torch.no_grad():
+        states = [s.roll(s.updater.initial(x), s.encode(x), x, 3).last.z for s in (solver, again)]
+    assert torch.equal(*states)
+    assert (solver.solve(questions, 3) == again.solve(questions, 3)).all()
+
+
+def test_the_adapter_changes_the_logits_of_a_freshly_loaded_model(trained):
+    name, folder = trained
+    ids = torch.arange(20)[None] + 40
+    fresh, _ = load_language_model(name)
+    with torch.no_grad():
+        before = fresh.eval()(input_ids=ids).logits
+        adapted = PeftModel.from_pretrained(fresh, str(folder / "best" / "adapter")).eval()
+        after = adapted(input_ids=ids).logits
+        ours = adapted_model(load_model(folder))(input_ids=ids).logits
+    assert (before - after).abs().max() > 1e-6
+    torch.testing.assert_close(after, ours)
+    settings = json.loads((folder / "best" / "adapter" / "adapter_config.json").read_text())
+    assert settings["task_type"] == "CAUSAL_LM"
+    assert settings["base_model_name_or_path"] == name
+
+
+def test_none_says_that_it_has_no_adapter(tmp_path):
+    Trainer(tiny_run("sudoku", updates=2), tmp_path).run()
+    assert not (tmp_path / "best" / "adapter").exists()
+    with pytest.raises(UserError, match="no adapter"):
+        adapted_model(load_model(tmp_path))
+
+
+def test_an_altered_adapter_is_refused_by_name(trained, tmp_path):
+    _, folder = trained
+    Solver.from_pretrained(folder).save_pretrained(tmp_path / "copy")
+    path = tmp_path / "copy" / "adapter" / "adapter_model.safetensors"
+    raw = bytearray(path.read_bytes())
+    raw[-1] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(UserError, match=r"adapter_model.safetensors is damaged"):
+        load_model(tmp_path / "copy")
+
+
+def test_a_writer_is_saved_and_loaded_too(tmp_path):
+    config = tiny_run("sudoku", "tiny-llama", updates=2, method="direct")
+    Trainer(config, tmp_path).run()
+    again = load_model(tmp_path)
+    assert isinstance(again, Writer)
+    with pytest.raises(UserError, match="writes its answer"):
+        Solver.from_pretrained(tmp_path)
+    save_model(again, tmp_path / "copy", to_json(config), {})
+    question = config.task.generate(5, 0, 2, "minimal")[0]
+    assert load_model(tmp_path / "copy").write(question) == again.write(question)
+
+
+def test_the_card_says_what_was_measured(trained):
+    name, folder = trained
+    card = (folder / "best" / "README.md").read_text()
+    notes = json.loads((folder / "best" / "notes.json").read_text())
+    assert card.startswith("---\nlicense: apache-2.0")
+    assert f"base_model: {name}" in card
+    assert f"after {notes['update']} updates" in card
+    assert f"{notes['validation']['exact']:.4g}" in card
+    assert MANIFEST in {path.name for path in (folder / "best").iterdir()}
+
+
+def test_folders_and_hub_names_are_told_apart(tmp_path):
+    assert fetch(str(tmp_path)) == tmp_path
+    assert str(fetch("a/b/c")) == "a/b/c"
+    with pytest.raises(UserError, match="no such checkpoint"):
+        load_model(tmp_path / "nothing")

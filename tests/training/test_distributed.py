@@ -1,0 +1,61 @@
+"""Several processes train as one does."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from focus.errors import UserError
+from focus.training.distributed import Processes
+from tests.training.test_resume import metrics
+
+ARGUMENTS = [
+    "--optimizer.updates", "6", "--optimizer.batch", "8", "--solver.updater.width", "32",
+    "--solver.updater.dropout", "0", "--solver.backbone.lora-dropout", "0", "--steps", "3",
+    "--eval-steps", "4", "--eval-rows", "20", "--replay.start", "0", "--log-every", "1",
+    "--replay.probability", "0.6", "0.6", "--save-every", "6",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("recipe", "accumulate"), [("mini-sudoku/tiny-llama", "2"), ("mini-maze", "1")]
+)
+def test_two_processes_equal_one(tmp_path, recipe, accumulate):
+    """Mini-batches are shared out where they can be, else the examples of each."""
+    command = ["focus.cli", "train", recipe, *ARGUMENTS, "--optimizer.accumulate", accumulate]
+    several = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+    for name, words in (("one", []), ("two", several)):
+        done = subprocess.run(
+            [sys.executable, "-m", *words, *command, "--out", str(tmp_path / name)],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    for one, two in zip(metrics(tmp_path / "one"), metrics(tmp_path / "two"), strict=True):
+        assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
+        assert two["gradient"] == pytest.approx(one["gradient"], rel=1e-3)
+        assert two.get("t_histogram") == one.get("t_histogram")
+        assert two.get("validation", {}).get("n") == one.get("validation", {}).get("n")
+    weights = [
+        load_file(tmp_path / name / "last" / "state-1.safetensors") for name in ("one", "two")
+    ]
+    for name, value in weights[0].items():
+        if name.startswith("weights/"):
+            torch.testing.assert_close(weights[1][name], value, rtol=0, atol=2e-4)
+    assert json.loads((tmp_path / "two" / "last" / "trainer.json").read_text())["update"] == 6
+
+
+def test_every_example_has_one_process():
+    for batch, accumulate, count in ((16, 8, 4), (16, 1, 4), (24, 2, 3), (16, 16, 1)):
+        size = batch // accumulate
+        taken = [
+            m * size + i
+            for rank in range(count)
+            for m, mine in Processes(rank, count).share(batch, accumulate)
+            for i in range(size)[mine]
+        ]
+        assert sorted(taken) == list(range(batch))
+    with pytest.raises(UserError, match="3 processes cannot share"):
+        Processes(0, 3).share(16, 8)

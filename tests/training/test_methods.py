@@ -1,0 +1,189 @@
+"""Every method of the paper trains, and differs from FOCUS in what its name says."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from focus.config import to_json
+from focus.errors import UserError
+from focus.model.checkpoint import trained_weights
+from focus.recipes import BACKBONES, METHODS, TASKS, recipe
+from focus.training.config import RunConfig, read_config
+from focus.training.loop import Trainer
+from focus.training.schedule import (
+    learning_rate_share,
+    replay_probability,
+    stage,
+    teacher_weight,
+)
+from focus.training.update import losses
+from tests.training.samples import tiny_run
+
+WRITTEN = ("direct", "base")
+
+
+@pytest.mark.parametrize("backbone", ["none", "tiny-llama", "tiny-qwen3"])
+@pytest.mark.parametrize("task", ["sudoku", "maze"])
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "base"])
+def test_every_method_trains(tmp_path, task, backbone, method):
+    config = tiny_run(task, backbone, updates=3, method=method)
+    if backbone == "none" and method in WRITTEN:
+        with pytest.raises(UserError, match="needs a language model"):
+            Trainer(config, tmp_path)
+        return
+    trainer = Trainer(config, tmp_path)
+    before = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
+    result = trainer.run()
+    assert 0 <= result["exact"] <= 1
+    moved = [n for n, w in trained_weights(trainer.model).items() if not torch.equal(w, before[n])]
+    assert any("updater" in name for name in moved) == (method not in WRITTEN)
+    assert any("lora_" in name for name in moved) == (backbone != "none")
+    frozen = [n for n, p in trainer.model.named_parameters() if "base_layer" in n]
+    assert not set(frozen) & set(before)
+
+
+@pytest.mark.parametrize("task", ["sudoku", "maze"])
+def test_base_is_evaluated_and_never_trained(tmp_path, task):
+    trainer = Trainer(tiny_run(task, "tiny-llama", method="base"), tmp_path)
+    result = trainer.run()
+    assert trainer.update == 0
+    assert result["n"] == 20
+    lora_b = [w for n, w in trained_weights(trainer.model).items() if "lora_B" in n]
+    assert lora_b
+    assert not any(w.any() for w in lora_b)
+
+
+@pytest.mark.parametrize("task", ["sudoku", "maze"])
+def test_methods_change_what_their_names_say(task):
+    focus = recipe(task)
+
+    def changed(method: str) -> dict:
+        config = recipe(f"{task}/{method}")
+        pairs = {
+            "selector": (config.replay.method, focus.replay.method),
+            "penalty": (config.curation.beta, focus.curation.beta),
+            "memory": (config.curation.restore_memory, focus.curation.restore_memory),
+            "mixture": (config.replay.base_mixture, focus.replay.base_mixture),
+            "steps": (config.steps, focus.steps),
+            "weights": (config.step_weights, focus.step_weights),
+        }
+        return {name: new for name, (new, old) in pairs.items() if new != old}
+
+    assert changed("no-penalty") == {"penalty": 0.0}
+    assert changed("random-penalty") == {"selector": "random"}
+    assert changed("random") == {"selector": "random", "penalty": 0.0}
+    assert changed("energy-hard") == {"selector": "energy-hard", "penalty": 0.0}
+    assert changed("no-memory") == {"memory": False}
+    assert changed("fixed-mix") == {"selector": "fixed-mix" if task == "sudoku" else "none"}
+    assert changed("one-step")["steps"] == 1
+    assert changed("recurrent")["weights"] == "final"
+    # Maze's base updates start anywhere, these baselines only at s_0.
+    assert recipe(f"{task}/recurrent").replay.base_mixture == (1.0, 0.0, 0.0)
+    assert recipe("maze/recurrent").task.decoder == "threshold"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_all_recipes_survive_json(task, tmp_path):
+    for backbone, method in itertools.product(BACKBONES, METHODS):
+        config = recipe(f"{task}/{backbone}/{method}")
+        assert config.solver.backbone.name == backbone
+        (tmp_path / "config.json").write_text(to_json(config))
+        assert read_config(tmp_path / "config.json") == config
+
+
+def test_what_is_no_recipe_is_refused():
+    for name, message in (
+        ("chess", "unknown task 'chess'"),
+        ("sudoku/gpt-2", "'gpt-2' is no backbone or method"),
+        ("sudoku/none/qwen3-4b", "TASK"),
+    ):
+        with pytest.raises(UserError, match=message):
+            recipe(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense", "is no run config"),
+        ('{"format": 9, "task": {"name": "sudoku"}}', "format 9"),
+        ('{"format": 2, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
+    ],
+)
+def test_foreign_configs_are_refused(text, message, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_config(path)
+
+
+def test_a_config_without_a_file_is_named():
+    with pytest.raises(UserError, match="gone"):
+        read_config(Path("gone/config.json"))
+
+
+def test_the_paper_s_schedule_of_sudoku():
+    config = recipe("sudoku")
+    updates, replay = config.optimizer.updates, config.replay
+    assert [stage(n, updates, replay) for n in (3_000, 10_000, 20_000, 30_000, 40_000)] == [
+        (16, 4), (32, 4), (64, 8), (96, 8), (128, 8),
+    ]  # fmt: skip
+    assert replay_probability(2_999, updates, replay) == 0
+    assert replay_probability(3_000, updates, replay) == pytest.approx(0.175, abs=1e-3)
+    assert replay_probability(49_999, updates, replay) == pytest.approx(0.316, abs=1e-3)
+    shares = [learning_rate_share(n, config.optimizer) for n in (0, 299, 20_000, 49_999)]
+    assert shares == pytest.approx([1 / 300, 1.0, 0.65, 0.02], abs=1e-3)
+
+
+def test_the_learning_rate_falls_from_knot_to_knot():
+    config = replace(recipe("sudoku").optimizer, updates=1000, warmup=100)
+    shares = [learning_rate_share(n, config) for n in range(1000)]
+    assert shares[:100] == sorted(shares[:100])
+    assert shares[100:] == sorted(shares[100:], reverse=True)
+    for share, value in config.knots[:-1]:
+        assert shares[round(1000 * share)] == pytest.approx(value, abs=1e-6)
+    half_way = (config.knots[0][1] + config.knots[1][1]) / 2
+    assert shares[300] == pytest.approx(half_way, abs=1e-6)
+
+
+def test_the_paper_s_schedule_of_maze():
+    config = recipe("maze")
+    updates, replay = config.optimizer.updates, config.replay
+    assert replay_probability(2_999, updates, replay) == 0
+    assert replay_probability(7_500, updates, replay) == pytest.approx(0.30, abs=1e-3)
+    # 0.45 of the updates without replay start from the initial state: at least 0.315 overall.
+    share = replay.base_mixture[0] * (1 - replay.probability[1])
+    assert share == pytest.approx(0.315)
+
+
+def test_the_weight_of_a_teacher_warms_up_and_is_off_without_one():
+    config = recipe("sudoku")
+    with pytest.raises(UserError, match="no teacher"):
+        replace(config, teacher=replace(config.teacher, checkpoint="trm"))
+    teacher = replace(config.teacher, checkpoint="trm")
+    weights = [teacher_weight(n, 50_000, teacher) for n in (799, 1_400, 2_000, 40_000)]
+    assert weights == pytest.approx([0.0, 0.025, 0.05, 0.05])
+    assert teacher_weight(40_000, 50_000, config.teacher) == 0.0
+
+
+def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
+    config = tiny_run("maze", updates=1, probability=(1.0, 1.0))
+    trainer = Trainer(config, tmp_path)
+    keys = torch.arange(8)
+    x, y = trainer.batch(keys, keys)
+    part = losses(trainer.model, x, y, keys, config, True, 8, 4)
+    assert ((part.base > 0) != part.selection.eligible).all()
+
+
+def test_settings_that_contradict_each_other_are_refused():
+    config = RunConfig()
+    for wrong, message in (
+        ({"optimizer": replace(config.optimizer, batch=10)}, "multiple"),
+        ({"optimizer": replace(config.optimizer, knots=((0.5, 0.1),))}, "knots"),
+        ({"log_every": 0}, "log-every"),
+        ({"steps": 0}, "steps"),
+    ):
+        with pytest.raises(UserError, match=message):
+            replace(config, **wrong)

@@ -1,0 +1,191 @@
+"""Runs resume bit for bit after any kill, and stop on what is not finite."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from focus.errors import UserError
+from focus.model.checkpoint import load_model, trained_weights
+from focus.training.loop import NotFiniteError, Trainer
+from tests.training.samples import tiny_run
+
+
+def metrics(folder: Path) -> list[dict]:
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+
+
+@pytest.mark.parametrize("task", ["sudoku", "maze"])
+def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(tmp_path, task):
+    config = tiny_run(task, updates=8)
+    config = replace(config, optimizer=replace(config.optimizer, ema=0.9))
+    whole = Trainer(config, tmp_path / "whole")
+    whole.run()
+    broken = Trainer(config, tmp_path / "broken")
+    (tmp_path / "broken").mkdir()
+
+    class KilledError(Exception):
+        pass
+
+    def kill(update, line):
+        if update == 5:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        broken.run(kill)
+    again = Trainer(config, tmp_path / "broken")
+    again.resume()
+    assert again.update == 4
+    again.run()
+    assert metrics(tmp_path / "broken") == metrics(tmp_path / "whole")
+    for name, weight in trained_weights(whole.model).items():
+        assert torch.equal(weight, trained_weights(again.model)[name]), name
+        assert torch.equal(whole.average[name], again.average[name]), name
+
+
+@pytest.mark.long
+def test_kill_9_at_random_moments_changes_nothing(tmp_path):
+    """Each kill comes a random moment after a random number of new lines of metrics."""
+    command = [
+        sys.executable, "-m", "focus.cli", "train", "mini-sudoku", "--optimizer.updates", "100",
+        "--save-every", "5", "--log-every", "1", "--eval-every", "20", "--eval-rows", "20",
+        "--optimizer.batch", "16", "--solver.updater.width", "32", "--out",
+    ]  # fmt: skip
+    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    lines = tmp_path / "killed" / "metrics.jsonl"
+    draw = random.Random(0)
+    reached = []
+    for kill in range(10):
+        run = subprocess.Popen([*command, str(tmp_path / "killed"), "--resume"])
+        wanted = 5 + 9 * kill + draw.randrange(5)
+        while run.poll() is None and not (
+            lines.exists() and len(lines.open().readlines()) >= wanted
+        ):
+            time.sleep(0.001)
+        time.sleep(draw.random() * 0.05)
+        assert run.poll() is None, "the run ended before it was killed"
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        reached.append(len(lines.read_text().splitlines()))
+    assert reached == sorted(reached)
+    subprocess.run([*command, str(tmp_path / "killed"), "--resume"], check=True)
+    assert metrics(tmp_path / "killed") == metrics(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("save_every", [2, 3])
+def test_windows_of_metrics_that_span_a_checkpoint_survive_it(tmp_path, save_every):
+    config = replace(tiny_run("sudoku", updates=8), log_every=4, save_every=save_every)
+    Trainer(config, tmp_path / "whole").run()
+
+    class KilledError(Exception):
+        pass
+
+    def kill(update, line):
+        if update == 7:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        Trainer(config, tmp_path / "broken").run(kill)
+    again = Trainer(config, tmp_path / "broken")
+    again.resume()
+    assert again.update == 6
+    again.run()
+    assert metrics(tmp_path / "broken") == metrics(tmp_path / "whole")
+
+
+def test_a_portable_state_is_small_and_goes_on_closely(tmp_path):
+    config = replace(tiny_run("sudoku", "tiny-llama", updates=8), portable=True)
+    config = replace(config, optimizer=replace(config.optimizer, ema=0.9))
+    whole = Trainer(config, tmp_path)
+    for _ in range(4):
+        whole.step()
+    whole.save()
+    exact = sum(w.numel() * 4 * 4 for w in whole.weights)
+    stored = sum(path.stat().st_size for path in (tmp_path / "last").glob("state-*.safetensors"))
+    assert stored < 0.75 * exact  # 9 of 16 bytes a weight, and headers that count in tiny models
+    moved = Trainer(config, tmp_path)
+    moved.resume()
+    for name, weight in trained_weights(moved.model).items():
+        assert torch.equal(weight, trained_weights(whole.model)[name])
+        torch.testing.assert_close(moved.average[name], whole.average[name], rtol=0.01, atol=1e-4)
+    before = {n: w.clone() for n, w in trained_weights(whole.model).items()}
+    for trainer in (whole, moved):
+        trainer.step()
+    # The next step goes where the exact state would have gone.
+    for name, old in before.items():
+        exact_step = trained_weights(whole.model)[name] - old
+        moved_step = trained_weights(moved.model)[name] - old
+        assert (moved_step - exact_step).norm() <= 0.1 * exact_step.norm() + 1e-6, name
+
+
+def test_metrics_hold_histograms_of_the_defect_and_of_t(tmp_path):
+    config = tiny_run("sudoku", updates=6, probability=(1.0, 1.0))
+    Trainer(config, tmp_path).run()
+    replays = [line for line in metrics(tmp_path) if "t_histogram" in line]
+    assert replays
+    for line in replays:
+        assert sum(line["t_histogram"]) == sum(line["D_histogram"]) == round(8 * line["replayed"])
+        assert len(line["t_histogram"]) == len(config.curation.candidates)
+        assert 0 <= line["stuck"] <= 1
+    assert list((tmp_path / "tensorboard").glob("events*"))
+
+
+def test_a_damaged_checkpoint_is_refused_by_name(tmp_path):
+    config = tiny_run("sudoku", updates=2)
+    Trainer(config, tmp_path).run()
+    for folder, name in (("last", "state-1.safetensors"), ("best", "updater.safetensors")):
+        copy = tmp_path / f"copy-{folder}"
+        shutil.copytree(tmp_path / folder, copy / folder)
+        path = copy / folder / name
+        raw = bytearray(path.read_bytes())
+        raw[len(raw) // 2] ^= 1
+        path.write_bytes(raw)
+        use = Trainer(config, copy).resume if folder == "last" else lambda c=copy: load_model(c)
+        with pytest.raises(UserError, match=name):
+            use()
+        path.unlink()
+        with pytest.raises(UserError, match=f"{name} is missing"):
+            load_model(copy / folder)
+
+
+def test_a_run_cut_off_while_replacing_a_checkpoint_uses_the_old_one(tmp_path):
+    config = tiny_run("sudoku", updates=2)
+    Trainer(config, tmp_path).run()
+    os.replace(tmp_path / "last", tmp_path / ".last.old")
+    trainer = Trainer(config, tmp_path)
+    trainer.resume()
+    assert trainer.update == 2
+
+
+def test_another_config_is_not_resumed(tmp_path):
+    config = tiny_run("sudoku", updates=2)
+    Trainer(config, tmp_path).run()
+    with pytest.raises(UserError, match="another config"):
+        Trainer(replace(config, seed=1), tmp_path).resume()
+
+
+def test_what_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path):
+    config = tiny_run("sudoku", updates=6)
+    trainer = Trainer(config, tmp_path)
+
+    def poison(update, line):
+        if update == 3:
+            with torch.no_grad():
+                trainer.model.updater.head.bias.fill_(float("nan"))
+
+    with pytest.raises(NotFiniteError, match="update 4"):
+        trainer.run(poison)
+    kept = Trainer(config, tmp_path)
+    kept.resume()
+    assert kept.update == 2
+    assert all(w.isfinite().all() for w in trained_weights(kept.model).values())
