@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 import tyro
 
-from focus.commands import backbone, data, evaluate, train
+from focus.commands import backbone, bench, data, evaluate, train
 from focus.errors import UserError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -26,11 +26,18 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "data audit": data.audit,
     "backbone install": backbone.install,
     "backbone list": backbone.list_,
+    "bench train": bench.train,
+    "bench solve": bench.solve,
+    "bench select": bench.select,
 }
 
 
 # Commands whose flags depend on their first word.
-SIGNATURES = {"train": train.train_signature}
+SIGNATURES = {
+    "train": train.train_signature,
+    "bench train": bench.train_signature,
+    "bench select": bench.select_signature,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -65,10 +65,10 @@ def test_audit_prints_one_json_object(capsys, tmp_path):
 def test_prepare_generate_show_and_audit_work_together(capsys, tmp_path, monkeypatch):
     monkeypatch.delenv("FOCUS_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
-    assert run(capsys, "data", "prepare", "--task", "maze", "--data", "generated", "--side", "8",
+    assert run(capsys, "data", "prepare", "--task", "maze", "--data", "generated", "--side", "20",
                "--out", "here", "--json")[0] == 0  # fmt: skip
-    code, out, _ = run(capsys, "data", "generate", "--task", "maze", "--side", "8", "--count", "20",
-                       "--seed", "5", "--exclude", "here/maze-hard/test.csv.gz",
+    code, out, _ = run(capsys, "data", "generate", "--task", "maze", "--side", "20",
+                       "--count", "20", "--seed", "5", "--exclude", "here/maze-hard/test.csv.gz",
                        "--out", "here/maze-hard/extra.csv", "--json")  # fmt: skip
     assert code == 0
     assert json.loads(out)["rows"] == 20
@@ -76,9 +76,9 @@ def test_prepare_generate_show_and_audit_work_together(capsys, tmp_path, monkeyp
     results = {r["dataset"]: r for r in json.loads(out)["results"]}
     assert results["maze-hard/extra"]["canonical"] == 20
     assert results["maze-hard/test"]["leaks"] == 0
-    code, out, _ = run(capsys, "data", "show", "--task", "maze", "--side", "8", "--data", "here",
+    code, out, _ = run(capsys, "data", "show", "--task", "maze", "--side", "20", "--data", "here",
                        "--split", "train", "--json")  # fmt: skip
-    assert len(json.loads(out)["question"]) == 64
+    assert len(json.loads(out)["question"]) == 400
     code, out, _ = run(capsys, "data", "show", "--task", "sudoku", "--data", "generated")
     assert code == 0
     assert "|" in out

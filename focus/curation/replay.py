@@ -12,7 +12,7 @@ from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
 from focus.model.updater import Conditioning
 from focus.tasks.base import StepWeights
-from focus.tasks.records import Problem, Target
+from focus.tasks.records import Problem, Target, constant
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def select(
         state = replace(state, u=solver.updater.initial(x).u)
     every = torch.arange(len(chosen), device=chosen.device)
     return Selection(
-        state.detach(), torch.tensor(steps, device=chosen.device)[chosen], eligible.any(0),
+        state.detach(), constant(tuple(steps), chosen.device)[chosen], eligible.any(0),
         energy[chosen, every], defects[chosen, every], defects,
     )  # fmt: skip
 

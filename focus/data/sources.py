@@ -4,6 +4,7 @@
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -164,3 +165,18 @@ def open_source(data: str | None) -> Source:
         f"no such file or folder: {data}; give a folder, a CSV file, hub, hub:OWNER/NAME or "
         "generated"
     )
+
+
+def further_tables(source: Source, task: Task, names: Sequence[str]) -> list[Table]:
+    """More training puzzles: other splits of a source by name, or CSV files by path."""
+    held_out = [name for name in names if name in ("validation", "test")]
+    if held_out:
+        raise UserError(
+            f"more-data names {held_out[0]}, which is held out; extra and files are fine"
+        )
+    return [
+        read_table(Path(name), task)
+        if Path(name).suffix in (".csv", ".gz")
+        else source.load(task, name)
+        for name in names
+    ]

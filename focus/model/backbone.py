@@ -7,15 +7,14 @@ hidden state at the cells, through G_psi = RMSNorm + Linear, is R.
 
 import tempfile
 import typing
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
 from focus.tasks.base import Task
 from focus.tasks.prompt import PromptTokens, tokenize_prompt
@@ -34,11 +33,6 @@ class BackboneConfig:
 
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-
-
-def mixed_precision(device: torch.device) -> AbstractContextManager:
-    """bf16 matrix products on a GPU, where the frozen weights are bf16 and the adapter float32."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
 class ClueEmbedding(nn.Module):

@@ -4,12 +4,14 @@ Choices, all of them fields of `UpdaterConfig` or said in DESIGN:
 - input per token: W features(z) + u + R + E(c_x)
 - two pre-norm bidirectional transformer layers (RMSNorm, SwiGLU), plain SDPA
 - structure enters as an additive attention bias, learned per head, one head per relation at first
+- optional hops (`hops.py`): message passing between related tokens before each layer's attention
 - memory u' = RMSNorm(block output); optional global registers are part of it
 - z' = clamp_x(clip(z + alpha * head(h), bounds)); the head starts at zero: the first step is
   the identity, and a resting state stays at rest
 """
 
 import math
+import typing
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from focus.model.hops import Hops, related_means
+from focus.model.precision import mixed_precision, working_dtype
 from focus.model.state import State
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
@@ -38,6 +42,9 @@ class UpdaterConfig:
     structure: Literal["bias", "none"] = "bias"  # how relations between tokens enter (ours)
     bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
     registers: int = 0  # extra global memory tokens (ours)
+    hops: int = 0  # message passing between related tokens in every layer (ours); 0 = off
+    hop_width: int = 128  # hop memory per token
+    hop_hidden: int = 256  # hidden size of a hop
 
 
 @dataclass(frozen=True)
@@ -46,10 +53,11 @@ class Conditioning:
 
     inputs: Float[Tensor, "batch tokens width"]
     bias: Float[Tensor, "shared heads keys keys"]
+    means: Float[Tensor, "relations tokens tokens"] | None = None  # for hops
 
     def detach(self) -> "Conditioning":
         """Cut off from the encoder, for rollouts without gradients."""
-        return Conditioning(self.inputs.detach(), self.bias.detach())
+        return Conditioning(self.inputs.detach(), self.bias.detach(), self.means)
 
 
 class Block(nn.Module):
@@ -65,6 +73,10 @@ class Block(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
         self.up = nn.Linear(width, 2 * hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
+        if config.hops:
+            self.hop_norm = nn.RMSNorm(width)
+            self.hop_in = nn.Linear(width, config.hop_hidden)
+            self.hop_out = nn.Linear(config.hop_width, width, bias=False)
 
     def forward(
         self, h: Float[Tensor, "batch keys width"], bias: Float[Tensor, "shared heads keys keys"]
@@ -76,6 +88,12 @@ class Block(nn.Module):
         h = h + self._drop(self.out(mixed.transpose(1, 2).flatten(2)))
         gate, value = self.up(self.mlp_norm(h)).chunk(2, -1)
         return h + self._drop(self.down(functional.silu(gate) * value))
+
+    def tell(
+        self, h: Float[Tensor, "batch tokens width"]
+    ) -> Float[Tensor, "batch tokens hop_hidden"]:
+        """What this layer's hops are told."""
+        return self.hop_in(self.hop_norm(h))
 
     def _drop(self, h: Tensor) -> Tensor:
         return functional.dropout(h, self.dropout, self.training)
@@ -96,6 +114,8 @@ class Updater(nn.Module):
         if config.registers:
             self.register_start = nn.Parameter(torch.randn(config.registers, width) * 0.5)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        if config.hops:
+            self.hops = Hops(relations, config.hop_width, config.hop_hidden)
         self.memory_norm, self.head_norm = nn.RMSNorm(width), nn.RMSNorm(width)
         self.head = nn.Linear(width, task.width)
         nn.init.zeros_(self.head.weight)
@@ -121,28 +141,41 @@ class Updater(nn.Module):
         if self.config.registers:
             extra = self.config.registers
             bias = functional.pad(bias, (0, extra, 0, extra))
-        return Conditioning(inputs, bias)
+        means = related_means(self.task, x) if self.config.hops else None
+        return Conditioning(inputs.to(working_dtype(inputs.device)), bias, means)
 
     def initial(self, x: Problem) -> State:
         """s_0: the task's initial answer and the learned memory."""
         z = self.task.initial(x)
-        u = {"memory": self.memory_start.expand(*x.cell.shape, -1)}
+        dtype = working_dtype(z.device)
+        u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype)}
         if self.config.registers:
-            u["registers"] = self.register_start.expand(len(x.cell), -1, -1)
+            u["registers"] = self.register_start.expand(len(x.cell), -1, -1).to(dtype)
+        if self.config.hops:
+            u["hops"] = z.new_zeros(*x.cell.shape, self.config.hop_width, dtype=dtype)
         return State(z, u)
 
     def forward(self, state: State, conditioning: Conditioning, x: Problem) -> State:
         """s_{t+1} = F(s_t; R, c_x)."""
-        tokens = state.z.shape[1]
-        h = self.answer_in(self.task.features(state.z, x)) + state.u["memory"] + conditioning.inputs
+        with mixed_precision(state.z.device):
+            return self._revise(state, conditioning, x)
+
+    def _revise(self, state: State, conditioning: Conditioning, x: Problem) -> State:
+        tokens, u = state.z.shape[1], dict(state.u)
+        features = self.task.features(state.z, x)
+        h = self.answer_in(features) + state.u["memory"] + conditioning.inputs
         if self.config.registers:
             h = torch.cat([h, state.u["registers"]], 1)
-        for block in self.blocks:
+        for block in typing.cast(list[Block], self.blocks):
+            if conditioning.means is not None:
+                told = block.tell(h[:, :tokens])
+                u["hops"] = self.hops(u["hops"], told, conditioning.means, self.config.hops)
+                h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
             h = block(h, conditioning.bias)
         memory = self.memory_norm(h)
         step = self.head(self.head_norm(h[:, :tokens])).float()
         z = (state.z + self.config.answer_scale * step).clamp(self.low, self.high)
-        u = {"memory": memory[:, :tokens]}
+        u["memory"] = memory[:, :tokens]
         if self.config.registers:
             u["registers"] = memory[:, tokens:]
         return State(self.task.clamp(z, x), u)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.errors import UserError
-from focus.model.backbone import add_lora, mixed_precision
+from focus.model.backbone import add_lora
+from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model
 from focus.model.solver import SolverConfig
 from focus.tasks.base import Codes, Task

@@ -22,7 +22,15 @@ from torch import Tensor
 
 from focus.errors import UserError
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import Context, Neighbours, Problem, Rows, Target, TensorRecord
+from focus.tasks.records import (
+    Context,
+    Neighbours,
+    Problem,
+    Rows,
+    Target,
+    TensorRecord,
+    constant,
+)
 
 Codes = np.ndarray  # (cells,) or (rows, cells) uint8: one code per cell
 
@@ -109,7 +117,7 @@ class Task(ABC):
         """Lowest and highest value of each channel."""
         low = [c.low for c in self.channels for _ in range(c.width)]
         high = [c.high for c in self.channels for _ in range(c.width)]
-        return torch.tensor(low, device=device), torch.tensor(high, device=device)
+        return constant(tuple(low), device), constant(tuple(high), device)
 
     # ------------------------------------------------------------------- text
     @property

@@ -30,7 +30,7 @@ from focus.tasks.maze_tokens import (
     unpack_mazes,
 )
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import Context, Neighbours, gather_neighbours
+from focus.tasks.records import Context, Neighbours, constant, gather_neighbours
 
 PATH = 4  # answer code of a path cell
 _FIXED_LOGIT = 8.0  # start and goal are path cells for sure, padding is not
@@ -413,7 +413,7 @@ class Maze(Task):
             ],
             -1,
         )
-        scale = torch.tensor([1.0, 1.0, 1.0, 1.0, 1.0, 0.1], device=z.device)
+        scale = constant((1.0, 1.0, 1.0, 1.0, 1.0, 0.1), z.device)
         return self.clamp(z + normal(keys, 16, self.tokens, self.width) * scale, x)
 
     # ----------------------------------------------------------------- learning

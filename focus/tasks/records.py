@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
@@ -9,6 +10,12 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 Record = TypeVar("Record", bound="TensorRecord")
+
+
+@lru_cache
+def constant(values: tuple, device: torch.device) -> Tensor:
+    """A small tensor of fixed values, copied to a device once: a captured graph may not copy."""
+    return torch.tensor(values, device=device)
 
 
 @dataclass(frozen=True)

@@ -264,12 +264,10 @@ class Sudoku(Task):
         return ("row", "column", "box")
 
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
-        units = torch.from_numpy(sudoku_solver.geometry(self.box).unit_of.astype(np.int64))
-        units = units.to(x.grid.device).T
-        return (units[:, :, None] == units[:, None, :])[None]
+        return _relations(self.box, x.grid.device)
 
     def neighbours(self, x: Problem) -> Neighbours:
-        return _neighbours(self.box).to(x.grid.device)
+        return _neighbours(self.box, x.grid.device)
 
     # --------------------------------------------------------------- the answer
     def initial(self, x: Problem) -> Float[Tensor, "batch tokens channels"]:
@@ -361,7 +359,14 @@ class Sudoku(Task):
 
 
 @lru_cache
-def _neighbours(box: int) -> Neighbours:
+def _relations(box: int, device: torch.device) -> Bool[Tensor, "shared relations tokens tokens"]:
+    """Same row, same column, same box."""
+    units = torch.from_numpy(sudoku_solver.geometry(box).unit_of.astype(np.int64)).to(device).T
+    return (units[:, :, None] == units[:, None, :])[None]
+
+
+@lru_cache
+def _neighbours(box: int, device: torch.device) -> Neighbours:
     """Slots: the other cells of the row, then of the column, then of the box."""
     geometry = sudoku_solver.geometry(box)
     side, cells = geometry.side, box**4
@@ -381,4 +386,5 @@ def _neighbours(box: int) -> Neighbours:
     slots, back, kind = (
         torch.from_numpy(table.astype(np.int64))[None] for table in (index, reverse, relation)
     )
-    return Neighbours(slots, torch.ones_like(slots, dtype=torch.bool), back, kind)
+    table = Neighbours(slots, torch.ones_like(slots, dtype=torch.bool), back, kind)
+    return table.to(device)

@@ -82,7 +82,11 @@ class RunConfig:
     log_every: int = 50  # updates between lines of metrics
     save_every: int = 1000  # updates between checkpoints
     portable: bool = False  # small training state in small files, to move between machines
+    capture: bool = True  # on a GPU: replay updates as CUDA graphs
+    compile: bool = True  # on a GPU: compile the updater
     data: str = ""  # source of puzzles; "" = $FOCUS_DATA or the generator
+    more_data: tuple[str, ...] = ()  # further training puzzles: splits of the source, CSV files
+    train_share: float = 0.5  # share of examples drawn from the training split beside them
     augment: bool = True
     seed: int = 42
 

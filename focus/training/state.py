@@ -36,12 +36,14 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> Ten
 
 
 def restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, moments: Tensors) -> None:
-    """Put stored moments back."""
+    """Put stored moments back; AdamW counts its steps on the device only when it is capturable."""
     parameters = dict(model.named_parameters())
+    on_device = optimizer.defaults["capturable"]
     for name, value in moments.items():
         key, parameter = name.split("/", 1)
         state = optimizer.state.setdefault(parameters[parameter], {})
-        state[key] = value.cpu() if key == "step" else value.to(parameters[parameter].device)
+        device = parameters[parameter].device if on_device or key != "step" else "cpu"
+        state[key] = value.to(device)
 
 
 def save_state(

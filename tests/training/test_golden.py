@@ -30,8 +30,8 @@ def first_losses(name: str, folder: Path) -> list[float]:
     found = []
     for _ in range(UPDATES):
         trainer.step()
-        found.append(trainer.tally.read()["loss"])
-        trainer.tally.reset()
+        found.append(trainer.on_device.tally.read()["loss"])
+        trainer.on_device.tally.reset()
     return found
 
 

@@ -10,6 +10,8 @@ import torch
 from focus.config import to_json
 from focus.errors import UserError
 from focus.model.checkpoint import trained_weights
+from focus.model.updater import UpdaterConfig
+from focus.random import example_keys
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
 from focus.training.config import RunConfig, read_config
 from focus.training.loop import Trainer
@@ -172,7 +174,7 @@ def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
     config = tiny_run("maze", updates=1, probability=(1.0, 1.0))
     trainer = Trainer(config, tmp_path)
     keys = torch.arange(8)
-    x, y = trainer.batch(keys, keys)
+    x, y = trainer.on_device.batch(keys, keys)
     part = losses(trainer.model, x, y, keys, config, True, 8, 4)
     assert ((part.base > 0) != part.selection.eligible).all()
 
@@ -187,3 +189,41 @@ def test_settings_that_contradict_each_other_are_refused():
     ):
         with pytest.raises(UserError, match=message):
             replace(config, **wrong)
+
+
+def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
+    config = replace(
+        recipe("sudoku"), data=str(data_folder), more_data=("extra",), train_share=0.25,
+        solver=replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32)), augment=False,
+    )  # fmt: skip
+    step = Trainer(config, tmp_path).on_device
+    assert step.own_rows == 1000
+    assert len(step.rows) == 100_044
+    example = torch.arange(2000)
+    x, _ = step.batch(example_keys(1, 0, example), example)
+    own = {tuple(row) for row in step.rows.question[:1000].tolist()}
+    share = sum(tuple(row) in own for row in x.grid.tolist()) / 2000
+    assert share == pytest.approx(0.25, abs=0.04)
+    with pytest.raises(UserError, match="held out"):
+        Trainer(replace(config, more_data=("test",)), tmp_path)
+
+
+@pytest.mark.parametrize("hops", [0, 2])
+@pytest.mark.parametrize("registers", [0, 3])
+def test_every_part_of_the_updater_learns(tmp_path, hops, registers):
+    config = tiny_run("sudoku", updates=4)
+    updater = UpdaterConfig(width=32, hops=hops, registers=registers, hop_width=16, hop_hidden=32)
+    config = replace(config, solver=replace(config.solver, updater=updater))
+    trainer = Trainer(config, tmp_path)
+    before = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
+    for _ in range(4):
+        trainer.step()
+    still = [n for n, w in trained_weights(trainer.model).items() if torch.equal(w, before[n])]
+    assert still == []
+
+
+def test_hops_need_relations_that_all_puzzles_share(tmp_path):
+    config = tiny_run("maze", updates=1)
+    config = replace(config, solver=replace(config.solver, updater=UpdaterConfig(width=32, hops=2)))
+    with pytest.raises(UserError, match="hops"):
+        Trainer(config, tmp_path).step()

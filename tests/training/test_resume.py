@@ -50,7 +50,7 @@ def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(tmp_path, task):
     assert metrics(tmp_path / "broken") == metrics(tmp_path / "whole")
     for name, weight in trained_weights(whole.model).items():
         assert torch.equal(weight, trained_weights(again.model)[name]), name
-        assert torch.equal(whole.average[name], again.average[name]), name
+        assert torch.equal(whole.on_device.average[name], again.on_device.average[name]), name
 
 
 @pytest.mark.long
@@ -110,14 +110,16 @@ def test_a_portable_state_is_small_and_goes_on_closely(tmp_path):
     for _ in range(4):
         whole.step()
     whole.save()
-    exact = sum(w.numel() * 4 * 4 for w in whole.weights)
+    exact = sum(w.numel() * 4 * 4 for w in whole.on_device.weights)
     stored = sum(path.stat().st_size for path in (tmp_path / "last").glob("state-*.safetensors"))
     assert stored < 0.75 * exact  # 9 of 16 bytes a weight, and headers that count in tiny models
     moved = Trainer(config, tmp_path)
     moved.resume()
     for name, weight in trained_weights(moved.model).items():
         assert torch.equal(weight, trained_weights(whole.model)[name])
-        torch.testing.assert_close(moved.average[name], whole.average[name], rtol=0.01, atol=1e-4)
+        torch.testing.assert_close(
+            moved.on_device.average[name], whole.on_device.average[name], rtol=0.01, atol=1e-4
+        )
     before = {n: w.clone() for n, w in trained_weights(whole.model).items()}
     for trainer in (whole, moved):
         trainer.step()

@@ -1,0 +1,107 @@
+"""`focus bench`: how fast training, solving and selection are on this machine."""
+
+import json as json_module
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+
+from focus.errors import UserError
+from focus.model.checkpoint import fetch, load_model
+from focus.model.solver import Solver
+from focus.recipes import recipe
+from focus.training.bench import bench_select, bench_solve, bench_train
+from focus.training.config import RunConfig
+
+
+def _device() -> str:
+    return "cuda:0" if torch.cuda.is_available() else "cpu"
+
+
+def _show(result: dict, json: bool) -> None:
+    """One JSON object, or a line per figure."""
+    if json:
+        sys.stdout.write(json_module.dumps(result) + "\n")
+        return
+
+    def lines(values: dict, indent: str) -> None:
+        for name, value in values.items():
+            if isinstance(value, dict):
+                print(f"{indent}{name.replace('_', ' ')}")
+                lines(value, indent + "  ")
+            else:
+                print(f"{indent}{name.replace('_', ' '):<24} {value:,}")
+
+    lines(result, "")
+
+
+def recipe_signature(
+    words: Sequence[str], work: Callable[[RunConfig, str, int], dict], name: str
+) -> tuple[Callable[..., None], list[str]]:
+    """A command whose flags are the fields of a recipe's config."""
+    if not words or words[0].startswith("-"):
+        raise UserError(f"name a recipe: focus bench {name} TASK[/BACKBONE][/METHOD]")
+    base = recipe(words[0])
+
+    def bench(
+        config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
+        repeats: int = 5,
+        json: bool = False,
+    ) -> None:
+        """Measure a recipe on this machine.
+
+        Args:
+            config: the run.
+            repeats: measurements of each kind; the median counts.
+            json: print one JSON object instead.
+        """
+        _show(work(config, _device(), repeats), json)
+
+    return bench, list(words[1:])
+
+
+def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
+    """`focus bench train`."""
+    return recipe_signature(words, bench_train, "train")
+
+
+def select_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
+    """`focus bench select`."""
+    return recipe_signature(words, bench_select, "select")
+
+
+def train(json: bool = False) -> None:
+    """Measure updates/s of a recipe: focus bench train TASK[/BACKBONE][/METHOD] [flags].
+
+    Without replay and with it at every stage, captured and eager on a GPU, with the share of the
+    encoder and of the optimizer and the peak memory.
+    """
+
+
+def select(json: bool = False) -> None:
+    """Measure what state selection costs: focus bench select TASK[/BACKBONE] [flags].
+
+    The time of rolling out, scoring and choosing over the time of rolling out alone, per stage.
+    """
+
+
+def solve(
+    checkpoint: Annotated[str, tyro.conf.Positional], steps: int = 128, batch: int = 64,
+    repeats: int = 5, json: bool = False,
+) -> None:  # fmt: skip
+    """Measure how fast a checkpoint solves puzzles.
+
+    Args:
+        checkpoint: a checkpoint folder, the folder of a run, or a hub id.
+        steps: number of updates K.
+        batch: puzzles solved together.
+        repeats: measurements; the median counts.
+        json: print one JSON object instead.
+    """
+    model: Any = load_model(fetch(str(Path(checkpoint)))).to(_device())
+    if not isinstance(model, Solver):
+        raise UserError(f"{checkpoint} writes its answer; it has no steps to measure")
+    _show(bench_solve(model, steps, batch, _device(), repeats), json)

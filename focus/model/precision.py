@@ -1,0 +1,15 @@
+"""Numbers on a device: bf16 matrix products on a GPU, float32 on a CPU, where bf16 is slower."""
+
+from contextlib import AbstractContextManager
+
+import torch
+
+
+def working_dtype(device: torch.device) -> torch.dtype:
+    """What activations are kept in."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+def mixed_precision(device: torch.device) -> AbstractContextManager:
+    """Matrix products in the working precision; trained weights stay float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")

@@ -1,0 +1,69 @@
+"""On a GPU: a captured update is the eager one."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from focus.model.checkpoint import trained_weights
+from focus.training.loop import Trainer
+from tests.training.samples import tiny_run
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+def a_run(task: str, backbone: str, **changes):
+    config = replace(tiny_run(task, backbone, updates=6), compile=False, **changes)
+    return replace(config, optimizer=replace(config.optimizer, ema=0.9))
+
+
+@pytest.mark.parametrize("backbone", ["none", "tiny-llama"])
+@pytest.mark.parametrize("task", ["sudoku", "maze"])
+def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone):
+    found = {}
+    for capture in (False, True):
+        config = a_run(task, backbone, capture=capture)
+        trainer = Trainer(config, tmp_path / str(capture), "cuda:0")
+        lines = []
+        trainer.run(lambda update, line, lines=lines: lines.append(line))
+        found[capture] = lines, trained_weights(trainer.model), trainer.on_device.average
+    for eager, captured in zip(*(lines for lines, _, _ in found.values()), strict=True):
+        assert captured["loss"] == pytest.approx(eager["loss"], rel=2e-3)
+        assert captured.get("t_histogram") == eager.get("t_histogram")
+    for part in (1, 2):
+        for name, weight in found[False][part].items():
+            torch.testing.assert_close(found[True][part][name], weight, rtol=0, atol=2e-3)
+
+
+def test_dropout_differs_from_update_to_update_under_capture(tmp_path):
+    config = a_run("sudoku", "none", capture=True)
+    trainer = Trainer(config, tmp_path, "cuda:0")
+    for _ in range(3):
+        trainer.step()  # at first the head is zero, and dropout changes nothing
+    step, losses = trainer.on_device, []
+    step.tally.reset()
+    for update in (0, 1, 0):
+        step.begin(update, 0.0)
+        step.update.fill_(0)  # the same puzzles, another seed for dropout
+        step.accumulate(0, slice(0, 4), False, 8, 4)
+        losses.append(step.tally.read()["loss"])
+        step.tally.reset()
+    assert losses[0] == losses[2]
+    assert losses[0] != losses[1]
+
+
+def test_a_captured_run_resumes(tmp_path):
+    config = a_run("sudoku", "none", capture=True)
+    whole = Trainer(config, tmp_path, "cuda:0")
+    for _ in range(4):
+        whole.step()
+    whole.save()
+    again = Trainer(config, tmp_path, "cuda:0")
+    again.resume()
+    for trainer in (whole, again):
+        trainer.step()
+    for name, weight in trained_weights(whole.model).items():
+        torch.testing.assert_close(trained_weights(again.model)[name], weight, rtol=0, atol=1e-5)
