@@ -55,8 +55,8 @@ def select(
         )  # fmt: skip
     at = torch.stack([rollout.kept[t].z for t in steps])
     after = torch.stack([rollout.kept[t + h].z for t in steps])
-    energy = task.energy(at, x, y)
-    defects = contraction_defect(energy, task.energy(after, x, y), h, config.rho, config.epsilon)
+    energy, later = solver.energy(at, x, y), solver.energy(after, x, y)
+    defects = contraction_defect(energy, later, h, config.rho, config.epsilon)
     eligible = task.eligible(
         task.exact(at, x, y), task.exact(after, x, y), task.exact(rollout.last.z, x, y)
     )
@@ -77,9 +77,9 @@ def replay_loss(
 ) -> Float[Tensor, " batch"]:  # fmt: skip
     """l_aux = L_task(s~_1:h) + beta [D^rep - gamma]_+^2 per example; 0 where C_x is empty."""
     rollout = solver.roll(selection.state, conditioning, x, h)
-    loss = solver.task.loss(rollout.answers, x, y, config.step_weights)
+    loss = solver.loss(rollout.answers, x, y, config.step_weights)
     if config.beta:
-        reached = solver.task.energy(rollout.last.z, x, y)
+        reached = solver.energy(rollout.last.z, x, y)
         defect = contraction_defect(selection.energy, reached, h, config.rho, config.epsilon)
         loss = loss + config.beta * defect_penalty(defect, config.gamma)
     return loss * selection.eligible

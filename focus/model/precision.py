@@ -3,6 +3,8 @@
 from contextlib import AbstractContextManager
 
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
 
 def working_dtype(device: torch.device) -> torch.dtype:
@@ -13,3 +15,11 @@ def working_dtype(device: torch.device) -> torch.dtype:
 def mixed_precision(device: torch.device) -> AbstractContextManager:
     """Matrix products in the working precision; trained weights stay float32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+
+
+class RMSNorm(nn.RMSNorm):
+    """RMSNorm whose float32 weight follows its input's precision, as the fused kernel needs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the last axis."""
+        return functional.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from focus.errors import UserError
-from focus.model.backbone import BackboneConfig, build_backbone
+from focus.model.backbone import BackboneConfig, LanguageModel, build_backbone
 from focus.model.state import State
 from focus.model.updater import Conditioning, Updater, UpdaterConfig
 from focus.tasks.base import Codes, Task
@@ -45,6 +45,16 @@ class Solver(nn.Module):
         self.task, self.config = task, config
         self.backbone = build_backbone(task, config.backbone, config.updater.width)
         self.updater = Updater(task, config.updater)
+        self.energy, self.loss = task.energy, task.loss
+
+    def compile_parts(self) -> None:
+        """Compile what training repeats, for one batch size: F, E_x, L_task, decoder layers."""
+        self.updater.compile(dynamic=False)
+        self.energy = torch.compile(self.task.energy, dynamic=False)
+        self.loss = torch.compile(self.task.loss, dynamic=False)
+        if isinstance(self.backbone, LanguageModel):
+            for layer in self.backbone.model.get_base_model().get_decoder().layers:
+                layer.compile(dynamic=False)
 
     def encode(self, x: Problem) -> Conditioning:
         """R_{phi,psi}(x) and all else that a rollout needs, computed once."""

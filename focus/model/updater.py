@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.model.hops import Hops, related_means
-from focus.model.precision import mixed_precision, working_dtype
+from focus.model.precision import RMSNorm, mixed_precision, working_dtype
 from focus.model.state import State
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
@@ -68,13 +68,13 @@ class Block(nn.Module):
         width = config.width
         hidden = max(64, int(width * 8 / 3 / 64) * 64)
         self.heads, self.dropout = config.heads, config.dropout
-        self.attention_norm, self.mlp_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.attention_norm, self.mlp_norm = RMSNorm(width), RMSNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
         self.up = nn.Linear(width, 2 * hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
         if config.hops:
-            self.hop_norm = nn.RMSNorm(width)
+            self.hop_norm = RMSNorm(width)
             self.hop_in = nn.Linear(width, config.hop_hidden)
             self.hop_out = nn.Linear(config.hop_width, width, bias=False)
 
@@ -116,7 +116,7 @@ class Updater(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         if config.hops:
             self.hops = Hops(relations, config.hop_width, config.hop_hidden)
-        self.memory_norm, self.head_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.memory_norm, self.head_norm = RMSNorm(width), RMSNorm(width)
         self.head = nn.Linear(width, task.width)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)

@@ -92,7 +92,7 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
         "optimizer_share": round(seconds_of(lambda: step.finish(1), device, repeats) / base, 3),
     }
     if isinstance(trainer.model, Solver):
-        encode = seconds_of(lambda: _encode(trainer), device, repeats)
+        encode = seconds_of(lambda: step.run("encode", lambda: _encode(trainer)), device, repeats)
         result["encoder_share"] = round(encode / base, 3)
     return result
 
@@ -104,7 +104,7 @@ def _batch(trainer: Trainer, size: int):
 
 
 def _encode(trainer: Trainer) -> None:
-    """The encoder forward and backward, eagerly."""
+    """The encoder, forward and backward."""
     x, _, _ = _batch(trainer, trainer.config.optimizer.batch // trainer.config.optimizer.accumulate)
     model = typing.cast(Solver, trainer.model)
     for _ in range(trainer.config.optimizer.accumulate):

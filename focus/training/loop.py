@@ -46,7 +46,7 @@ class Trainer:
         torch.manual_seed(config.seed)
         self.model = build_model(config.task, config.solver).to(device)
         if config.compile and device != "cpu" and isinstance(self.model, Solver):
-            self.model.updater.compile(dynamic=False)
+            self.model.compile_parts()
         source = open_source(config.data or None)
         self.splits: Splits = make_splits(source, config.task)
         tables = [self.splits.train, *further_tables(source, config.task, config.more_data)]

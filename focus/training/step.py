@@ -79,11 +79,11 @@ class Step:
         """Add the gradients of a mini-batch, or of this process's part of it."""
         self.minibatch.fill_(minibatch)
         key = (mine.start, mine.stop, replaying, K_p, h) if replaying else (mine.start, mine.stop)
-        self._run(key, lambda: self._accumulate(mine, replaying, K_p, h))
+        self.run(key, lambda: self._accumulate(mine, replaying, K_p, h))
 
     def finish(self, processes: int) -> None:
         """Clip, update the weights and their average, and clear the gradients."""
-        self._run("finish", lambda: self._finish(processes))
+        self.run("finish", lambda: self._finish(processes))
 
     def _accumulate(self, mine: slice, replaying: bool, K_p: int, h: int) -> None:
         with mixed_precision(torch.device(self.device)):  # one copy of the weights in bf16 for all
@@ -129,7 +129,8 @@ class Step:
             weight.grad.zero_()
 
     # -------------------------------------------------------------------- capture
-    def _run(self, key: Hashable, work: Callable[[], None]) -> None:
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Do a piece of work: eagerly, or by replaying its graph, captured at its first use."""
         if not (self.config.capture and self.device != "cpu"):
             work()
             return
@@ -140,7 +141,8 @@ class Step:
     def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         """Record a piece of work; what the warm-ups changed is put back."""
         self._make_moments()
-        before = [tensor.clone() for tensor in self._changing()]
+        random_state = torch.cuda.get_rng_state(self.device)
+        before = [tensor.detach().clone() for tensor in self._changing()]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -153,6 +155,7 @@ class Step:
         with torch.no_grad():
             for tensor, value in zip(self._changing(), before, strict=True):
                 tensor.copy_(value)
+        torch.cuda.set_rng_state(random_state, self.device)
         return graph
 
     def _changing(self) -> list[Tensor]:

@@ -72,7 +72,7 @@ def losses(
     if replaying and replay.method == "fixed-mix":
         start = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)
         answers = solver.roll(start, conditioning, x, h).answers
-        auxiliary = task.loss(answers, x, y, config.curation.step_weights)
+        auxiliary = solver.loss(answers, x, y, config.curation.step_weights)
     elif replaying:
         selector = selector_of(config)
         selection = select(solver, x, y, conditioning, K_p, h, selector, config.curation, keys)
@@ -82,7 +82,7 @@ def losses(
         if replaying and not replay.base_always:
             start = solver.updater.initial(x)  # the fallback is an initial-state update
         answers = solver.roll(start, conditioning, x, config.steps).answers
-        base = task.loss(answers, x, y, config.step_weights)
+        base = solver.loss(answers, x, y, config.step_weights)
         exact = task.exact(answers[-1], x, y).float()
         if replaying and not replay.base_always and selection is not None:
             # Maze: a replayed example has no base loss, one without a candidate has only that.

@@ -105,6 +105,7 @@ class Scripted:
 
     def __init__(self, task, x, answers):
         self.task, self.training = task, False
+        self.energy, self.loss = task.energy, task.loss
         self.answers, self.x = answers, x
         self.updater = SimpleNamespace(initial=lambda x: self.state(0))
 
