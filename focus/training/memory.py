@@ -1,7 +1,8 @@
 """How much GPU memory a run will need, told before it starts.
 
 A rough sum: weights, what AdamW keeps, and activations that the backward pass needs. It counts
-tensors by the sizes of the models, not by running them.
+tensors by the sizes of the models, not by running them. For `sudoku-quick` it says 10 GiB, where
+7 GiB were measured.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from focus.training.config import RunConfig
 
 _GIB = 2**30
 _LM_TENSORS = 34  # stored activations of a decoder layer, in widths per token (bf16)
-_UPDATER_TENSORS = 24  # stored activations of an updater layer, in widths per token (float32)
+_UPDATER_TENSORS = 24  # stored activations of an updater layer, in widths per token (bf16)
 _LOST = 1.2  # fragments and what libraries keep
 
 
@@ -87,4 +88,4 @@ def _updater_bytes(model: Model, config: RunConfig) -> int:
     tokens = model.task.tokens + sizes.registers
     replayed = max(h for _, _, h in config.replay.stages) if config.replay.method != "none" else 0
     layer = tokens * sizes.width * _UPDATER_TENSORS
-    return 4 * (config.steps + replayed) * sizes.layers * layer
+    return 2 * (config.steps + replayed) * sizes.layers * layer
