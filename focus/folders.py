@@ -14,7 +14,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from focus.errors import UserError
-from focus.files import sha256, write_text
+from focus.files import sha256, usual_mode, write_text
 
 MANIFEST = "manifest.json"
 
@@ -29,6 +29,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         fresh.mkdir(parents=True)
         yield fresh
         files = sorted(path for path in fresh.rglob("*") if path.is_file())
+        for path in files:
+            usual_mode(path)
         hashes = {path.relative_to(fresh).as_posix(): sha256(path) for path in files}
         write_text(fresh / MANIFEST, json.dumps(hashes, indent=1) + "\n")
         if folder.exists():

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from focus.model.hops import Hops, related_means
+from focus.model.hops import Hops
 from focus.model.precision import RMSNorm, mixed_precision, working_dtype
 from focus.model.state import State
 from focus.tasks.base import Task
@@ -53,11 +53,10 @@ class Conditioning:
 
     inputs: Float[Tensor, "batch tokens width"]
     bias: Float[Tensor, "shared heads keys keys"]
-    means: Float[Tensor, "relations tokens tokens"] | None = None  # for hops
 
     def detach(self) -> "Conditioning":
         """Cut off from the encoder, for rollouts without gradients."""
-        return Conditioning(self.inputs.detach(), self.bias.detach(), self.means)
+        return Conditioning(self.inputs.detach(), self.bias.detach())
 
 
 class Block(nn.Module):
@@ -115,7 +114,7 @@ class Updater(nn.Module):
             self.register_start = nn.Parameter(torch.randn(config.registers, width) * 0.5)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         if config.hops:
-            self.hops = Hops(relations, config.hop_width, config.hop_hidden)
+            self.hops = Hops(task, config.hop_width, config.hop_hidden)
         self.memory_norm, self.head_norm = RMSNorm(width), RMSNorm(width)
         self.head = nn.Linear(width, task.width)
         nn.init.zeros_(self.head.weight)
@@ -141,8 +140,7 @@ class Updater(nn.Module):
         if self.config.registers:
             extra = self.config.registers
             bias = functional.pad(bias, (0, extra, 0, extra))
-        means = related_means(self.task, x) if self.config.hops else None
-        return Conditioning(inputs.to(working_dtype(inputs.device)), bias, means)
+        return Conditioning(inputs.to(working_dtype(inputs.device)), bias)
 
     def initial(self, x: Problem) -> State:
         """s_0: the task's initial answer and the learned memory."""
@@ -167,9 +165,9 @@ class Updater(nn.Module):
         if self.config.registers:
             h = torch.cat([h, state.u["registers"]], 1)
         for block in typing.cast(list[Block], self.blocks):
-            if conditioning.means is not None:
+            if self.config.hops:
                 told = block.tell(h[:, :tokens])
-                u["hops"] = self.hops(u["hops"], told, conditioning.means, self.config.hops)
+                u["hops"] = self.hops(u["hops"], told, x, self.config.hops)
                 h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
             h = block(h, conditioning.bias)
         memory = self.memory_norm(h)

@@ -260,6 +260,16 @@ class Task(ABC):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         """Which tokens are related; the first axis is 1 where puzzles share it."""
 
+    def related_means(
+        self, h: Float[Tensor, "batch tokens width"], x: Problem
+    ) -> Float[Tensor, "batch tokens all_widths"]:
+        """For each relation, one after the other, the mean of h over the related tokens."""
+        if self.padded:
+            raise UserError(f"updater.hops: {self.name} has no relations that all puzzles share")
+        related = self.relations(x)[0].to(h.dtype)
+        related = related - torch.eye(h.shape[1], dtype=h.dtype, device=h.device)  # not itself
+        return torch.einsum("rij,bjc->birc", related / related.sum(-1, keepdim=True), h).flatten(-2)
+
     @abstractmethod
     def neighbours(self, x: Problem) -> Neighbours:
         """The table of related tokens, for message passing."""

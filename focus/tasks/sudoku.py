@@ -266,6 +266,14 @@ class Sudoku(Task):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         return _relations(self.box, x.grid.device)
 
+    def related_means(
+        self, h: Float[Tensor, "batch tokens width"], x: Problem
+    ) -> Float[Tensor, "batch tokens all_widths"]:
+        grid = h.unflatten(1, (self.box,) * 4)
+        units = [grid.sum(axes, keepdim=True) for axes in ((3, 4), (1, 2), (2, 4))]
+        others = [(unit - grid) / (self.side - 1) for unit in units]
+        return torch.cat(others, -1).flatten(1, 4)
+
     def neighbours(self, x: Problem) -> Neighbours:
         return _neighbours(self.box, x.grid.device)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focus.errors import UserError
-from focus.tasks import Sudoku
+from focus.tasks import Sudoku, Task
 from tests.tasks.samples import TASKS, batch, random_state
 
 PUZZLE = "..83.461...3....54.6..15...15..36......4.1...3.4.8........5....8......7.6.....528"
@@ -141,3 +141,12 @@ def test_puzzles_without_one_solution_are_refused(text, message):
 def test_other_boxes_are_refused():
     with pytest.raises(UserError, match="2 or 3"):
         Sudoku(box=4)
+
+
+@pytest.mark.parametrize("box", [2, 3])
+def test_means_over_units_equal_those_over_the_relations(box):
+    task = Sudoku(box=box)
+    questions, answers = task.generate(1, 0, 3, "minimal")
+    x, _ = task.unpack(task.pack(questions, answers))
+    h = torch.randn(3, task.tokens, 5, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(task.related_means(h, x), Task.related_means(task, h, x))
