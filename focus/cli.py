@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(name: str, words: Sequence[str]) -> Callable[[], None]:
     """Turn words into a call to make later. tyro's error box becomes one line."""
     function = COMMANDS[name]
-    if name in SIGNATURES and "--help" not in words[:1]:
+    if name in SIGNATURES and words[:1] not in (["--help"], ["-h"]):
         function, words = SIGNATURES[name](words)
 
     @functools.wraps(function)

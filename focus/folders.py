@@ -52,6 +52,8 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder of which a file is missing, truncated or altered, by name."""
     try:
         hashes = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if not isinstance(hashes, dict):
+            raise ValueError("it is no JSON object")
     except FileNotFoundError as error:
         raise UserError(f"{folder} is no checkpoint: it has no {MANIFEST}") from error
     except ValueError as error:

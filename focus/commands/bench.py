@@ -21,6 +21,12 @@ def _device() -> str:
     return "cuda:0" if torch.cuda.is_available() else "cpu"
 
 
+def _check(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if value < 1:
+            raise UserError(f"--{name} takes a number from 1, not {value}")
+
+
 def _show(result: dict, json: bool) -> None:
     """One JSON object, or a line per figure."""
     if json:
@@ -58,6 +64,7 @@ def recipe_signature(
             repeats: measurements of each kind; the median counts.
             json: print one JSON object instead.
         """
+        _check(repeats=repeats)
         _show(work(config, _device(), repeats), json)
 
     return bench, list(words[1:])
@@ -101,6 +108,7 @@ def solve(
         repeats: measurements; the median counts.
         json: print one JSON object instead.
     """
+    _check(steps=steps, batch=batch, repeats=repeats)
     model: Any = load_model(fetch(str(Path(checkpoint)))).to(_device())
     if not isinstance(model, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no steps to measure")

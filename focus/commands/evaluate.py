@@ -1,6 +1,7 @@
 """`focus eval` and `focus solve`: use a checkpoint."""
 
 import json as json_module
+import os
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table as TextTable
 from rich.text import Text
 
-from focus.data.sources import open_source
+from focus.data.sources import File, open_source
 from focus.data.splits import make_splits
 from focus.errors import UserError
 from focus.evaluation.source import Evaluation, evaluate
@@ -28,21 +29,31 @@ from focus.training.config import RunConfig, read_config
 Word = Annotated[str, tyro.conf.Positional]
 
 
-def _load(checkpoint: str) -> tuple[Model, RunConfig]:
+def _training_source(config: RunConfig) -> str | None:
+    """What the checkpoint was trained on, where that is to be had here."""
+    return None if os.path.isabs(config.data) and not Path(config.data).exists() else config.data
+
+
+def _load(checkpoint: str, task: str | None) -> tuple[Model, RunConfig]:
     """The model of a folder or hub id, on the GPU if there is one, and its config."""
     folder = checkpoint_folder(fetch(checkpoint))
+    config = read_config(folder / "config.json")
+    if task and task != config.task.name:
+        raise UserError(f"the checkpoint {checkpoint} solves {config.task.name}, not {task}")
     model = load_model(folder).to("cuda" if torch.cuda.is_available() else "cpu")
-    return model, read_config(folder / "config.json")
+    return model, config
 
 
 def eval_(
-    checkpoint: Word, data: str | None = None, split: str = "test", steps: str = "",
+    checkpoint: Word, task: str | None = None, data: str | None = None, split: str = "test",
+    steps: str = "",
     limit: int | None = None, out: str | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
 
     Args:
         checkpoint: a checkpoint folder, a run's folder (its best checkpoint), or a hub id.
+        task: sudoku or maze; checked against the checkpoint.
         data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default as in training.
         split: train, validation or test.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
@@ -50,13 +61,19 @@ def eval_(
         out: folder for predictions.jsonl and results.json.
         json: print one JSON object instead of a table.
     """
-    solver, config = _load(checkpoint)
+    solver, config = _load(checkpoint, task)
     if split not in ("train", "validation", "test"):
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
         raise UserError(f"--limit takes a number from 1, not {limit}")
-    source = open_source(data or config.data or None)
-    table = make_splits(source, config.task).tables()[split]
+    source = open_source(data or _training_source(config))
+    # A single file is evaluated whole, whatever split it may have been cut from.
+    whole = isinstance(source, File)
+    table = (
+        source.load(config.task, split)
+        if whole
+        else make_splits(source, config.task).tables()[split]
+    )
     table = table if limit is None else table[:limit]
     with Progress(console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task(f"{len(table)} puzzles", total=len(table))
@@ -122,12 +139,10 @@ def solve(
         watch: draw every revision; changed cells stand out.
         json: print one JSON object instead: answer, valid, steps.
     """
-    solver, config = _load(checkpoint)
+    solver, config = _load(checkpoint, task)
     if not isinstance(solver, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
-    if task and task != config.task.name:
-        raise UserError(f"the checkpoint {checkpoint} solves {config.task.name}, not {task}")
-    steps = steps or config.eval_steps
+    steps = config.eval_steps if steps is None else steps
     if steps < 1:
         raise UserError(f"--steps takes a number from 1, not {steps}")
     question = config.task.parse(_puzzle_text(puzzle))

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -10,12 +11,13 @@ import tyro
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer
-from focus.training.memory import estimate_memory
+from focus.training.memory import MemoryEstimate
 
 
 def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
@@ -23,10 +25,15 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
     if not words or words[0].startswith("-"):
         raise UserError(f"name a recipe: focus train TASK[/BACKBONE][/METHOD], {_choices()}")
     name, base = words[0], recipe(words[0])
+    folder = (
+        f"runs-out/{Path(name).parent.name if name.endswith('.json') else name.replace('/', '-')}"
+    )
+    if "--resume" in words:
+        base = _stored(words, folder) or base
 
     def train(
         config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
-        out: str = f"runs-out/{name.replace('/', '-')}",
+        out: str = folder,
         resume: bool = False,
     ) -> None:
         """Train a solver by a recipe.
@@ -34,11 +41,20 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
         Args:
             config: the run.
             out: folder of the run: config, metrics, checkpoints.
-            resume: go on with the run in that folder.
+            resume: go on with the run in that folder, by its own config.
         """
         run(config, Path(out), resume)
 
     return train, list(words[1:])
+
+
+def _stored(words: Sequence[str], default: str) -> RunConfig | None:
+    """The config of the run that is to go on, so that its flags need not be given again."""
+    given = [word.removeprefix("--out=") for word in words if word.startswith("--out=")]
+    if "--out" in words[:-1]:
+        given.append(words[words.index("--out") + 1])
+    path = Path(given[-1] if given else default, "config.json")
+    return read_config(path) if path.is_file() else None
 
 
 def _choices() -> str:
@@ -63,23 +79,36 @@ def train() -> None:
 
 def run(config: RunConfig, folder: Path, resume: bool) -> None:
     """Train, with a live line of progress."""
-    started = (folder / "config.json").exists()
+    started = (folder / "metrics.jsonl").exists() or (folder / "last").exists()
     if started and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
     device = "cpu"
     if torch.cuda.is_available():
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         torch.cuda.set_device(device)
+    # The source is part of the run: a later --resume must not find another one.
+    data = config.data or os.environ.get(DATA_VARIABLE) or "generated"
+    config = replace(config, data=os.path.abspath(data) if os.path.exists(data) else data)
     processes = Processes.join(device)
     try:
-        trainer = Trainer(config, folder, device, processes)
+        announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
+        trainer = Trainer(config, folder, device, processes, announce)
         if resume:
             trainer.resume()
-        if processes.first and device != "cpu":
-            _check_memory(trainer)
+        if processes.first:
+            own, all_rows = trainer.on_device.own_rows, len(trainer.on_device.rows)
+            more = f" and {all_rows - own:,} more" if all_rows > own else ""
+            say = f"training on {own:,} puzzles{more}; source: {trainer.splits.source}"
+            Console(stderr=True).print(say)
         result = _train(trainer)
     except NotFiniteError as error:
-        raise SystemExit(f"focus train: stopped: {error}; {folder}/last is kept") from error
+        kept = f"{folder}/last is kept" if (folder / "last").exists() else "nothing was saved yet"
+        raise SystemExit(f"focus train: stopped: {error}; {kept}") from error
+    except torch.OutOfMemoryError as error:
+        raise SystemExit(
+            "focus train: the GPU's memory is full; raise --optimizer.accumulate (smaller "
+            "mini-batches) or set --solver.backbone.gradient-checkpointing True"
+        ) from error
     finally:
         processes.leave()
     if not processes.first:
@@ -94,10 +123,9 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
         print(f"{folder}: nothing left to do")
 
 
-def _check_memory(trainer: Trainer) -> None:
+def _say_memory(needed: MemoryEstimate) -> None:
     """Say how much GPU memory the run will take, and what to do when there is less."""
-    needed = estimate_memory(trainer.model, trainer.config, trainer.processes.count)
-    there = torch.cuda.get_device_properties(trainer.device).total_memory / 2**30
+    there = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory / 2**30
     console = Console(stderr=True)
     console.print(f"GPU memory: {needed}; this one has {there:.0f} GiB")
     if needed.total > there:

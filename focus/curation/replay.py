@@ -8,6 +8,7 @@ from torch import Tensor
 
 from focus.curation.defect import contraction_defect, defect_penalty
 from focus.curation.selectors import Selector
+from focus.errors import UserError
 from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
 from focus.model.updater import Conditioning
@@ -26,6 +27,10 @@ class CurationConfig:
     beta: float = 0.08  # weight of the defect penalty (0.08 / 0.05); 0 switches it off
     restore_memory: bool = True  # replay from (z, u); False starts from z with fresh memory
     step_weights: StepWeights = "linear"
+
+    def __post_init__(self):
+        if not 0 < self.rho <= 1 or self.epsilon <= 0:
+            raise UserError("curation.rho lies above 0 and up to 1, curation.epsilon above 0")
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,10 @@ class Generated:
     def load(self, task: Task, split: str) -> Table:
         """Generate the split; training puzzles are new to the test puzzles."""
         if split not in ("train", "test"):
-            raise UserError(f"the generator has the splits train and test, not {split}")
+            raise UserError(
+                f"the generator has the splits train and test, not {split}; name a folder that has "
+                "it with --data or $FOCUS_DATA, or leave it out (--more-data takes no names then)"
+            )
         index = PuzzleIndex(task)
         test = self._collect(task, index, first_unit=0, count=self.test)
         if split == "test":
@@ -167,16 +170,36 @@ def open_source(data: str | None) -> Source:
     )
 
 
-def further_tables(source: Source, task: Task, names: Sequence[str]) -> list[Table]:
-    """More training puzzles: other splits of a source by name, or CSV files by path."""
-    held_out = [name for name in names if name in ("validation", "test")]
-    if held_out:
-        raise UserError(
-            f"more-data names {held_out[0]}, which is held out; extra and files are fine"
-        )
-    return [
+def further_tables(
+    source: Source, task: Task, names: Sequence[str], held_out: Sequence[Table]
+) -> list[Table]:
+    """More training puzzles: other splits of a source by name, or CSV files by path.
+
+    One that is equivalent to a held-out puzzle, under all symmetries, is refused.
+    """
+    for name in names:
+        if name in ("train", "validation", "test"):
+            raise UserError(
+                f"more-data names {name}, which is divided into training and held-out puzzles "
+                "already; extra and CSV files are fine"
+            )
+    tables = [
         read_table(Path(name), task)
         if Path(name).suffix in (".csv", ".gz")
         else source.load(task, name)
         for name in names
     ]
+    index = PuzzleIndex(task)
+    keys = []
+    for table in held_out if tables else ():
+        index.add(table.questions)
+        keys.append(task.fingerprint(table.questions))
+    for table in tables:
+        suspects = np.isin(task.fingerprint(table.questions), np.concatenate(keys))
+        leaked = int((~index.add_unseen(table.questions[suspects])).sum())
+        if leaked:
+            raise UserError(
+                f"{leaked} puzzles of {table.origin} are equivalent to validation or test puzzles; "
+                "drop them (focus data audit finds, focus data generate --exclude avoids them)"
+            )
+    return tables

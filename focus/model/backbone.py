@@ -14,6 +14,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from focus.errors import UserError
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
 from focus.tasks.base import Task
@@ -99,12 +100,18 @@ def add_lora(model: nn.Module, config: BackboneConfig) -> Any:
     """The model with its weights frozen and a fresh adapter, which changes nothing yet."""
     from peft import LoraConfig, get_peft_model
 
+    # Models that name their projections otherwise (GPT-2, Phi) get LoRA on all linear layers.
+    names = {name.rsplit(".", 1)[-1] for name, _ in model.named_modules()}
+    usual = set(LORA_TARGETS) <= names
     lora = LoraConfig(
         r=config.rank, lora_alpha=config.alpha, lora_dropout=config.lora_dropout,
-        target_modules=list(LORA_TARGETS), task_type="CAUSAL_LM",
+        target_modules=list(LORA_TARGETS) if usual else "all-linear", task_type="CAUSAL_LM",
     )  # fmt: skip
     # Wrapping the CausalLM, not its decoder: the saved adapter then loads into one.
-    adapted = get_peft_model(typing.cast(Any, model), lora)
+    try:
+        adapted = get_peft_model(typing.cast(Any, model), lora)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"peft cannot add LoRA to the backbone {config.name!r}: {error}") from error
     adapted.peft_config["default"].base_model_name_or_path = public_name(config.name)
     if config.gradient_checkpointing:
         adapted.gradient_checkpointing_enable({"use_reentrant": False})

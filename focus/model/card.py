@@ -10,7 +10,8 @@ _FIELDS = ("steps", "n", "exact", "low", "high")
 def model_card(task: Task, config: SolverConfig, notes: dict) -> str:
     """Markdown with the front matter that model hubs read."""
     name = config.backbone.name
-    front = ["---", "license: apache-2.0", "library_name: focus-solver", "tags:"]
+    licence = "other" if public_name(name).startswith("meta-llama/") else "apache-2.0"
+    front = ["---", f"license: {licence}", "library_name: focus-solver", "tags:"]
     front += [f"- {tag}" for tag in ("focus", task.name, "recurrent-reasoning")]
     if name != "none":
         front += [f"base_model: {public_name(name)}"]

@@ -89,7 +89,9 @@ def save_model(
     model: Model, folder: Path, config: str | None = None, notes: dict | None = None
 ) -> None:
     """Write a checkpoint; `config` is the JSON of the run, `notes` what is known of the result."""
-    config = config or to_json(_Described(model.task, model.config))
+    known_config, known_notes = model.record or (None, {})
+    config = config or known_config or to_json(_Described(model.task, model.config))
+    notes = known_notes if notes is None else notes
     with atomic_folder(folder) as fresh:
         own = {n: w.contiguous().cpu() for n, w in _own_weights(model).items()}
         save_file(own, fresh / "updater.safetensors")
@@ -103,8 +105,8 @@ def save_model(
                 fresh / "adapter" / "adapter_config.json", adapter_config(adapted_model(model))
             )
         write_text(fresh / "config.json", config)
-        write_text(fresh / "notes.json", json.dumps(notes or {}, indent=1) + "\n")
-        write_text(fresh / "README.md", model_card(model.task, model.config, notes or {}))
+        write_text(fresh / "notes.json", json.dumps(notes, indent=1) + "\n")
+        write_text(fresh / "README.md", model_card(model.task, model.config, notes))
 
 
 def checkpoint_folder(folder: Path) -> Path:
@@ -125,25 +127,32 @@ def load_model(folder: Path) -> Model:
     values = read_values(path)
     model = build_model(task_of(values), build(SolverConfig, values["solver"], path))
     own = folder / "updater.safetensors"
+    if not own.is_file():
+        raise UserError(f"{folder} is a training state; name the run's folder or its best/")
     _copy(_own_weights(model), load_file(own), own)
     if _has_adapter(model):
         lora = folder / "adapter" / "adapter_model.safetensors"
         _copy(adapter_tensors(adapted_model(model)), load_file(lora), lora)
+    notes = json.loads((folder / "notes.json").read_text(encoding="utf-8"))
+    model.record = path.read_text(encoding="utf-8"), notes
     return model.eval()
 
 
 def fetch(name: str) -> Path:
     """A local folder as it is, or a checkpoint of the hub (OWNER/NAME), downloaded."""
-    if Path(name).exists() or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+    if Path(name).exists() or not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
         return Path(name)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
         return Path(snapshot_download(name))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [""])[0]
-        raise UserError(f"no folder {name}, and the hub does not give it ({reason})") from error
+        raise UserError(
+            f"no folder {name} (focus train RECIPE --out {name} makes one), and the hub does not "
+            f"give it ({reason})"
+        ) from error
 
 
 def push(model: Model, repository: str, private: bool) -> str:

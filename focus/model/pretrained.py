@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from focus.errors import UserError
@@ -147,8 +148,10 @@ def _pretrained(name: str) -> tuple[nn.Module, Codec]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(source)
         model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ImportError, SafetensorError) as error:
         raise UserError(_why_not(name, error)) from error
+    if tokenizer.eos_token_id is None:
+        raise UserError(f"the tokenizer of {name!r} has no end-of-text token")
     begin = () if tokenizer.bos_token_id is None else (tokenizer.bos_token_id,)
     return model, Codec(
         lambda text: tokenizer.encode(text, add_special_tokens=False),

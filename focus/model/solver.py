@@ -1,6 +1,6 @@
 """The solver: encode x once, revise the answer K times, decode once."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +46,7 @@ class Solver(nn.Module):
         self.backbone = build_backbone(task, config.backbone, config.updater.width)
         self.updater = Updater(task, config.updater)
         self.energy, self.loss = task.energy, task.loss
+        self.record: tuple[str, dict] | None = None  # config and notes of a loaded checkpoint
 
     def compile_parts(self) -> None:
         """Compile what training repeats, for one batch size: F, E_x, L_task, decoder layers."""
@@ -53,7 +54,7 @@ class Solver(nn.Module):
         self.energy = torch.compile(self.task.energy, dynamic=False)
         self.loss = torch.compile(self.task.loss, dynamic=False)
         if isinstance(self.backbone, LanguageModel):
-            for layer in self.backbone.model.get_base_model().get_decoder().layers:
+            for layer in getattr(self.backbone.model.get_base_model().get_decoder(), "layers", ()):
                 layer.compile(dynamic=False)
 
     def encode(self, x: Problem) -> Conditioning:
@@ -82,7 +83,7 @@ class Solver(nn.Module):
 
         model = load_model(fetch(str(name)))
         if not isinstance(model, Solver):
-            raise UserError(f"{name} writes its answer; Writer, not Solver, loads it")
+            raise UserError(f"{name} writes its answer; focus.model.checkpoint.load_model loads it")
         return model
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -120,8 +121,3 @@ def evaluating(module: nn.Module) -> Iterator[None]:
         yield
     finally:
         module.train(was_training)
-
-
-def trainable(module: nn.Module) -> Sequence[nn.Parameter]:
-    """The parameters that training changes."""
-    return [p for p in module.parameters() if p.requires_grad]

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from focus.errors import UserError
 from focus.model.hops import Hops
 from focus.model.precision import RMSNorm, mixed_precision, working_dtype
 from focus.model.state import State
@@ -45,6 +46,13 @@ class UpdaterConfig:
     hops: int = 0  # message passing between related tokens in every layer (ours); 0 = off
     hop_width: int = 128  # hop memory per token
     hop_hidden: int = 256  # hidden size of a hop
+
+    def __post_init__(self):
+        if self.heads < 1 or self.width % self.heads:
+            raise UserError(
+                f"solver.updater.width ({self.width}) must be a multiple of solver.updater.heads "
+                f"({self.heads})"
+            )
 
 
 @dataclass(frozen=True)

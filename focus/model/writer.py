@@ -32,6 +32,7 @@ class Writer(nn.Module):
             raise UserError("writing an answer needs a language model; the backbone is none")
         model, self.codec = load_language_model(config.backbone.name)
         self.task, self.config = task, config
+        self.record: tuple[str, dict] | None = None  # config and notes of a loaded checkpoint
         self.model = add_lora(model, config.backbone)
         question, target = task.prompt(), task.text_target()
         question = Prompt((*question.parts, _CUE), question.symbols)

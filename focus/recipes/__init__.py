@@ -4,16 +4,20 @@
 `maze/smollm2-135m/random` another method on another backbone. A variant is a few lines on top.
 """
 
+from pathlib import Path
+
 from focus.errors import UserError
 from focus.recipes.methods import METHODS
 from focus.recipes.tasks import BACKBONES, TASKS, with_backbone
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, read_config
 
 __all__ = ["BACKBONES", "METHODS", "TASKS", "recipe"]
 
 
 def recipe(name: str) -> RunConfig:
-    """The config of a recipe; raises `UserError` for a name that is none."""
+    """The config of a recipe or of a stored `config.json`; `UserError` for what is neither."""
+    if name.endswith(".json"):
+        return read_config(Path(name))
     task, *rest = name.split("/")
     if task not in TASKS:
         raise UserError(f"unknown task {task!r} in {name!r}; tasks: {', '.join(TASKS)}")

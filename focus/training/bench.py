@@ -58,7 +58,7 @@ def bench_train(config: RunConfig, device: str, repeats: int) -> dict:
     else:
         torch.cuda.reset_peak_memory_stats()
         result["captured"] = _rates(replace(config, capture=True), device, repeats)
-        result["peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+        result["peak_gib"] = round(torch.cuda.max_memory_reserved() / 2**30, 2)
         result["eager"] = _rates(replace(config, capture=False), device, repeats)
         captured, eager = (
             result[name]["updates_per_second"]["base"] for name in ("captured", "eager")

@@ -1,6 +1,6 @@
 """Everything a run is: one dataclass, stored beside the run as versioned JSON."""
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -91,19 +91,47 @@ class RunConfig:
     seed: int = 42
 
     def __post_init__(self):
-        optimizer = self.optimizer
+        optimizer, replay = self.optimizer, self.replay
+        at_least_one = {
+            "optimizer.batch": optimizer.batch,
+            "optimizer.accumulate": optimizer.accumulate,
+            "steps": self.steps,
+            "eval-steps": self.eval_steps,
+            "eval-rows": self.eval_rows,
+            "eval-every": self.eval_every,
+            "log-every": self.log_every,
+            "save-every": self.save_every,
+        }
+        for name, value in at_least_one.items():
+            if value < 1:
+                raise UserError(f"{name} must be at least 1, not {value}")
+        if optimizer.updates < 0:
+            raise UserError(f"optimizer.updates must not be negative, is {optimizer.updates}")
         if optimizer.batch % optimizer.accumulate:
             raise UserError(
                 f"optimizer.batch ({optimizer.batch}) must be a multiple of "
                 f"optimizer.accumulate ({optimizer.accumulate})"
             )
-        if optimizer.updates < 0 or self.steps < 1:
-            raise UserError("optimizer.updates must not be negative, steps at least 1")
-        if self.log_every < 1 or self.eval_every < 1 or self.save_every < 1:
-            raise UserError("log-every, eval-every and save-every count updates, from 1")
-        shares = [share for share, _ in optimizer.knots]
-        if not shares or shares != sorted(shares) or shares[-1] != 1.0:
-            raise UserError("optimizer.knots must rise to a share of 1.0 of the run")
+        for name, value in (("optimizer.ema", optimizer.ema), ("train-share", self.train_share)):
+            if not 0 <= value <= 1:
+                raise UserError(f"{name} is a share from 0 to 1, not {value}")
+        for name, points in (
+            ("optimizer.knots", optimizer.knots),
+            ("replay.stages", replay.stages),
+        ):
+            shares = [point[0] for point in points]
+            if not shares or shares != sorted(shares) or shares[-1] != 1.0:
+                raise UserError(f"{name} must rise to a share of 1.0 of the run")
+        for name, mixture in (("base", replay.base_mixture), ("fixed", replay.fixed_mixture)):
+            if abs(sum(mixture) - 1) > 1e-6 or min(mixture) < 0:
+                raise UserError(f"replay.{name}-mixture must be three shares that add up to 1")
+        if replay.method not in ("none", "fixed-mix"):
+            for _, K_p, h in replay.stages:
+                if h < 1 or not any(t + h <= K_p for t in self.curation.candidates):
+                    raise UserError(
+                        f"replay.stages: no curation.candidates t has t + h <= K_p for "
+                        f"K_p = {K_p}, h = {h}"
+                    )
         if self.teacher.checkpoint:
             raise UserError("teacher.checkpoint: this version has no teacher to distil from yet")
 
@@ -111,3 +139,26 @@ class RunConfig:
 def read_config(path: Path) -> RunConfig:
     """A stored config."""
     return build(RunConfig, read_values(path), path)
+
+
+# What may differ when a run goes on elsewhere: it changes no draw, loss or weight.
+_FREE = (
+    "data", "capture", "compile", "portable", "log_every", "save_every", "eval_every", "eval_rows",
+)  # fmt: skip
+
+
+def first_difference(one: RunConfig, other: RunConfig) -> str | None:
+    """The first setting that makes two configs different runs; None when they are the same."""
+
+    def flat(values: dict, head: str = "") -> dict:
+        found: dict = {}
+        for name, value in values.items():
+            inner = (
+                flat(value, f"{head}{name}.") if isinstance(value, dict) else {head + name: value}
+            )
+            found |= inner
+        return found
+
+    ours, theirs = ({"task": config.task.name, **flat(asdict(config))} for config in (one, other))
+    names = [name for name in {**ours, **theirs} if name not in _FREE]
+    return next((n.replace("_", "-") for n in names if ours.get(n) != theirs.get(n)), None)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from focus.config import to_json
 from focus.data.sources import further_tables, open_source
@@ -22,6 +23,7 @@ from focus.model.solver import Solver
 from focus.random import example_keys, uniform
 from focus.training.config import RunConfig
 from focus.training.distributed import Processes
+from focus.training.memory import MemoryEstimate, estimate_memory
 from focus.training.metrics import MetricsFile
 from focus.training.schedule import learning_rate_share, replay_probability, stage
 from focus.training.state import load_state, optimizer_tensors, restore_optimizer, save_state
@@ -40,23 +42,31 @@ class Trainer:
     def __init__(
         self, config: RunConfig, folder: Path, device: str = "cpu",
         processes: Processes = Processes(),  # noqa: B008
+        announce: Callable[[MemoryEstimate], None] = lambda estimate: None,
     ):  # fmt: skip
+        """`announce` is told what memory the run will need before it is taken."""
         self.config, self.folder, self.device, self.processes = config, folder, device, processes
         self.share = processes.share(config.optimizer.batch, config.optimizer.accumulate)
         torch.manual_seed(config.seed)
-        self.model = build_model(config.task, config.solver).to(device)
+        self.model = build_model(config.task, config.solver)
+        announce(estimate_memory(self.model, config, processes.count))
+        self.model.to(device)
         if config.compile and device != "cpu" and isinstance(self.model, Solver):
             self.model.compile_parts()
         source = open_source(config.data or None)
         self.splits: Splits = make_splits(source, config.task)
-        tables = [self.splits.train, *further_tables(source, config.task, config.more_data)]
+        held_out = self.splits.validation, self.splits.test
+        more = further_tables(source, config.task, config.more_data, held_out)
+        tables = [self.splits.train, *more]
         rows = config.task.pack(
             np.concatenate([table.questions for table in tables]),
             np.concatenate([table.answers for table in tables]), config.augment,
         )  # fmt: skip
-        self.on_device = Step(self.model, rows.to(device), len(tables[0]), config, device)
+        self.on_device = Step(
+            self.model, rows.to(device), len(tables[0]), config, device, processes.rank
+        )
         self.metrics = MetricsFile(folder, config.curation.candidates)
-        self.update, self.best = 0, -1.0
+        self.update, self.best, self.seconds = 0, -1.0, 0.0
 
     # --------------------------------------------------------------- one update
     def step(self) -> None:
@@ -82,7 +92,8 @@ class Trainer:
     # ------------------------------------------------------------------ the run
     def run(self, report: Callable[[int, dict], None] = lambda update, line: None) -> dict:
         """Train to the end; returns the last validation."""
-        config, begun, result = self.config, time.monotonic(), {}
+        config, result = self.config, {}
+        begun = time.monotonic() - self.seconds
         updates = config.optimizer.updates
         if self.processes.first:
             write_text(self.folder / "config.json", to_json(config))
@@ -97,7 +108,8 @@ class Trainer:
                 line = self._line()
                 if validating:
                     result = line["validation"] = self.validate()
-                line["seconds"] = round(time.monotonic() - begun, 2)
+                self.seconds = time.monotonic() - begun
+                line["seconds"] = round(self.seconds, 2)
                 if self.processes.first:
                     self.metrics.write(line)
             report(self.update, line)
@@ -109,16 +121,20 @@ class Trainer:
     def _line(self) -> dict:
         """A line of metrics over all processes, for the window that ends here."""
         tally = self.on_device.tally
-        self.processes.add_up(tally.tensors())
-        self._refuse_what_is_not_finite()
+        tally.set(self._whole_tally())
         line = tally.read()
         tally.reset()
         K_p, h = stage(self.update - 1, self.config.optimizer.updates, self.config.replay)
         return {"update": self.update, **line, "K_p": K_p, "h": h}
 
-    def _refuse_what_is_not_finite(self) -> None:
-        if self.on_device.tally.bad:
+    def _whole_tally(self) -> list[Tensor]:
+        """The sums over all processes; refuses what is not finite, on all of them."""
+        tally = self.on_device.tally
+        whole = [tensor.clone() for tensor in tally.tensors()]
+        self.processes.add_up(whole)
+        if tally.bad(whole[0]):
             raise NotFiniteError(f"a loss or gradient up to update {self.update} was not finite")
+        return whole
 
     def validate(self) -> dict:
         """Exact rate on validation puzzles; the best so far is kept as `best/`."""
@@ -141,13 +157,12 @@ class Trainer:
     # -------------------------------------------------------------- keep and resume
     def save(self) -> None:
         """The complete training state, as `last/`."""
-        self._refuse_what_is_not_finite()
-        step = self.on_device
+        step, tally = self.on_device, self._whole_tally()
         if self.processes.first:
             save_state(
                 self.folder / "last", self.config, trained_weights(self.model), step.average,
-                optimizer_tensors(self.model, step.optimizer), step.tally.tensors(),
-                {"update": self.update, "best": self.best},
+                optimizer_tensors(self.model, step.optimizer), tally,
+                {"update": self.update, "best": self.best, "seconds": self.seconds},
             )  # fmt: skip
 
     def resume(self) -> None:
@@ -159,10 +174,11 @@ class Trainer:
             )
             load_weights(self.model, weights, folder)
             restore_optimizer(self.model, step.optimizer, moments)
-            for own, stored in zip(step.tally.tensors(), tally, strict=True):
-                own.copy_(stored)
+            if self.processes.first:  # the sums are those of all processes
+                step.tally.set(tally)
             for name, value in average.items():
                 step.average[name].copy_(value)
             self.update, self.best = counters["update"], counters["best"]
+            self.seconds = counters["seconds"]
         if self.processes.first:
             self.metrics.rewind(self.update)

@@ -6,6 +6,7 @@ never stops the device.
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,20 +36,27 @@ class Tally:
         """Everything that is summed."""
         return [self.sums, self.steps, self.defects]
 
+    def set(self, values: Sequence[Tensor]) -> None:
+        """Take over stored sums."""
+        for own, value in zip(self.tensors(), values, strict=True):
+            own.copy_(value)
+
     def _add(self, **values: Tensor | float) -> None:
         for name, value in values.items():
             self.sums[_SUMS.index(name)] += value
 
     def add_batch(
-        self, loss: Tensor, exact: Tensor, selection: Selection | None, still: float
-    ) -> None:
+        self, loss: Tensor, exact: Tensor, replayed: Tensor, selection: Selection | None,
+        still: float,
+    ) -> None:  # fmt: skip
         """A mini-batch; `still` is the defect of a state at rest."""
         self._add(loss=loss.detach(), examples=len(exact), exact=exact.sum())
+        self._add(replayed=replayed.sum())
         if selection is None:
             return
         chosen = selection.eligible.float()
         stuck = ((selection.defect - still).abs() < _STILL) * chosen
-        self._add(replayed=chosen.sum(), stuck=stuck.sum(), D=(selection.defect * chosen).sum())
+        self._add(stuck=stuck.sum(), D=(selection.defect * chosen).sum())
         self.steps += ((selection.step[:, None] == self.candidates) * chosen[:, None]).sum(0)
         place = torch.bucketize(selection.defect, self.edges)
         self.defects.index_add_(0, place, chosen)
@@ -73,15 +81,16 @@ class Tally:
             "stuck": found["stuck"] / replayed,
             "D": found["D"] / replayed,
         }
-        if found["replayed"]:
+        if self.steps.any():
             line["t_histogram"] = [int(n) for n in self.steps.tolist()]
             line["D_histogram"] = [int(n) for n in self.defects.tolist()]
         return line
 
-    @property
-    def bad(self) -> bool:
-        """Whether a loss or gradient was not finite."""
-        return not math.isfinite(self.sums[2].item()) or self.sums[1].item() > 0
+    @staticmethod
+    def bad(sums: Tensor) -> bool:
+        """Whether a loss or gradient was not finite, by the first of the summed tensors."""
+        found = dict(zip(_SUMS, sums.tolist(), strict=True))
+        return not math.isfinite(found["loss"]) or found["bad"] > 0
 
     def reset(self) -> None:
         """Begin a new window."""

@@ -16,7 +16,7 @@ from focus.config import to_json
 from focus.errors import UserError
 from focus.files import write_text
 from focus.folders import atomic_folder, check_folder
-from focus.training.config import RunConfig, read_config
+from focus.training.config import RunConfig, first_difference, read_config
 
 _SHARD = 15 * 2**20  # bytes
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -70,12 +70,14 @@ def load_state(
 ) -> tuple[Tensors, Tensors, Tensors, list[Tensor], dict]:
     """Weights, average, moments, tally and counters of a checked folder of the same run."""
     check_folder(folder)
-    if read_config(folder / "config.json") != config:
-        raise UserError(f"{folder} belongs to a run with another config; resume it as it was")
+    stored = read_config(folder / "config.json")
+    other = first_difference(stored, config)
+    if other is not None:
+        raise UserError(f"{folder} belongs to a run with another config: --{other} differs")
     tensors: Tensors = {}
     for path in sorted(folder.glob("state-*.safetensors")):
         tensors |= load_file(path, device=device)
-    if config.portable:
+    if stored.portable:
         tensors = _restore(tensors)
 
     def part(name: str) -> Tensors:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from focus.model.checkpoint import Model, trained_weights
 from focus.model.precision import mixed_precision
+from focus.model.solver import Solver
 from focus.random import example_keys, uniform
 from focus.training.config import OptimizerConfig, RunConfig
 from focus.training.metrics import Tally
@@ -22,6 +23,7 @@ from focus.training.update import losses
 
 _ROW, _OTHER_ROW, _WHICH = 70, 72, 73  # random streams
 _AUGMENT = 1  # added to the seed, so that symmetries and rows are drawn independently
+_RANKS_APART = 1 << 40  # between the dropout seeds of processes
 _WARM_UPS = 2  # eager runs before a capture, which settle what libraries allocate
 
 
@@ -47,9 +49,11 @@ def make_optimizer(model: Model, config: OptimizerConfig, device: str) -> torch.
 class Step:
     """The device side of a run."""
 
-    def __init__(self, model: Model, rows, own_rows: int, config: RunConfig, device: str):
+    def __init__(
+        self, model: Model, rows, own_rows: int, config: RunConfig, device: str, rank: int = 0
+    ):
         """`rows` are packed puzzles, the first `own_rows` of them the training split's."""
-        self.own_rows = own_rows
+        self.own_rows, self.rank = own_rows, rank
         self.model, self.rows, self.config, self.device = model, rows, config, device
         self.optimizer = make_optimizer(model, config.optimizer, device)
         self.weights = [p for p in model.parameters() if p.requires_grad]
@@ -60,12 +64,19 @@ class Step:
         self.finite = torch.ones((), dtype=torch.bool, device=device)
         for weight in self.weights:
             weight.grad = torch.zeros_like(weight)
+        # A model that writes reads its target on the host, and recomputed activations reset the
+        # random state: neither can be captured.
+        recomputed = config.solver.backbone.gradient_checkpointing
+        capturable = isinstance(model, Solver) and not recomputed
+        self.captured = config.capture and device != "cpu" and capturable
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+        # All graphs share their memory: what a replay leaves is in tensors of our own.
+        self._pool = torch.cuda.graph_pool_handle() if self.captured else None
 
     # ------------------------------------------------------------------- the step
     def begin(self, update: int, learning_rate_share: float) -> None:
         """Set what the coming update differs in."""
-        torch.manual_seed(self.config.seed * 1_000_003 + update)
+        torch.manual_seed(self.config.seed * 1_000_003 + update + self.rank * _RANKS_APART)
         self.model.train()
         self.update.fill_(update)
         for group in self.optimizer.param_groups:
@@ -78,7 +89,8 @@ class Step:
     def accumulate(self, minibatch: int, mine: slice, replaying: bool, K_p: int, h: int) -> None:
         """Add the gradients of a mini-batch, or of this process's part of it."""
         self.minibatch.fill_(minibatch)
-        key = (mine.start, mine.stop, replaying, K_p, h) if replaying else (mine.start, mine.stop)
+        branch = replaying or self.config.replay.base_mixture[0] < 1
+        key = (mine.start, mine.stop, replaying, *((K_p, h) if branch else ()))
         self.run(key, lambda: self._accumulate(mine, replaying, K_p, h))
 
     def finish(self, processes: int) -> None:
@@ -100,7 +112,7 @@ class Step:
         loss.backward()
         self.finite.logical_and_(loss.isfinite())
         still = -h * math.log(config.curation.rho)
-        self.tally.add_batch(loss, part.exact, part.selection, still)
+        self.tally.add_batch(loss, part.exact, part.replayed, part.selection, still)
 
     def batch(self, keys: Tensor, example: Tensor):
         """The puzzles of the given keys, each under a random symmetry."""
@@ -131,7 +143,7 @@ class Step:
     # -------------------------------------------------------------------- capture
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do a piece of work: eagerly, or by replaying its graph, captured at its first use."""
-        if not (self.config.capture and self.device != "cpu"):
+        if not self.captured:
             work()
             return
         if key not in self._graphs:
@@ -150,7 +162,7 @@ class Step:
                 work()
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=self._pool):
             work()
         with torch.no_grad():
             for tensor, value in zip(self._changing(), before, strict=True):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from focus.curation.replay import Selection, replay_loss, select
 from focus.curation.selectors import Frontier, HighestEnergy, Selector, Uniform
+from focus.errors import UserError
 from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
@@ -27,11 +28,14 @@ class Losses:
     base: Float[Tensor, " batch"]
     auxiliary: Float[Tensor, " batch"]
     exact: Float[Tensor, " batch"]  # of the base rollout's end
+    replayed: Float[Tensor, " batch"]  # 1 where an auxiliary state was trained on
     selection: Selection | None
 
 
 def selector_of(config: RunConfig) -> Selector:
     """The selector of a method; Fixed Mix draws its states otherwise."""
+    if config.replay.method not in ("focus", "random", "energy-hard"):
+        raise UserError(f"the method {config.replay.method} selects no visited states")
     methods: dict[str, Selector] = {
         "focus": Frontier(config.curation.gamma),
         "random": Uniform(),
@@ -65,26 +69,29 @@ def losses(
     """l_base and l_aux of a mini-batch; R is computed once and shared by both."""
     zero = torch.zeros(len(keys), device=keys.device)
     if isinstance(model, Writer):
-        return Losses(model.loss(x, y), zero, zero, None)
+        return Losses(model.loss(x, y), zero, zero, zero, None)
     solver, task, replay = model, model.task, config.replay
     conditioning = solver.encode(x)
-    selection, auxiliary, base, exact = None, zero, zero, zero
+    selection, auxiliary, base, exact, replayed = None, zero, zero, zero, zero
     if replaying and replay.method == "fixed-mix":
         start = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)
         answers = solver.roll(start, conditioning, x, h).answers
         auxiliary = solver.loss(answers, x, y, config.curation.step_weights)
+        replayed = torch.ones_like(zero)
     elif replaying:
         selector = selector_of(config)
         selection = select(solver, x, y, conditioning, K_p, h, selector, config.curation, keys)
         auxiliary = replay_loss(solver, x, y, conditioning, selection, h, config.curation)
+        replayed = selection.eligible.float()
     if replay.base_always or not replaying or selection is not None:
-        start = mixture_state(solver, x, y, conditioning, K_p, replay.base_mixture, keys)
-        if replaying and not replay.base_always:
-            start = solver.updater.initial(x)  # the fallback is an initial-state update
+        # Where replay takes the place of the base loss, its fallback is an initial-state update.
+        falling_back = replaying and not replay.base_always
+        mixture = (1.0, 0.0, 0.0) if falling_back else replay.base_mixture
+        start = mixture_state(solver, x, y, conditioning, K_p, mixture, keys)
         answers = solver.roll(start, conditioning, x, config.steps).answers
         base = solver.loss(answers, x, y, config.step_weights)
         exact = task.exact(answers[-1], x, y).float()
         if replaying and not replay.base_always and selection is not None:
             # Maze: a replayed example has no base loss, one without a candidate has only that.
             base = base * ~selection.eligible
-    return Losses(base, auxiliary, exact, selection)
+    return Losses(base, auxiliary, exact, replayed, selection)

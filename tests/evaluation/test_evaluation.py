@@ -8,6 +8,7 @@ import pytest
 from focus.cli import main
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
+from focus.data.table import Table, write_table
 from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar, wilson_interval
 from focus.model.checkpoint import load_model
@@ -54,6 +55,17 @@ def test_eval_prints_json_and_stores_predictions(run, tmp_path, capsys):
     assert len(lines) == 50
     exact = np.mean([line["exact"] for line in lines if line["steps"] == 4])
     assert exact == pytest.approx(results[1]["exact"])
+
+
+def test_a_file_is_evaluated_whole_and_the_task_is_checked(run, tmp_path, capsys):
+    task = read_config(run / "config.json").task
+    questions, answers = task.generate(77, 0, 30, "minimal")
+    write_table(tmp_path / "mine.csv", Table(questions, answers, np.arange(30), "mine", {}), task)
+    words = ["eval", str(run), "--data", str(tmp_path / "mine.csv"), "--steps", "2", "--json"]
+    assert main([*words, "--task", "sudoku"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"][0]["n"] == 30
+    assert main([*words, "--task", "maze"]) == 2
+    assert "solves sudoku, not maze" in capsys.readouterr().err
 
 
 def test_solve_takes_an_argument_a_file_or_standard_input(run, tmp_path, capsys, monkeypatch):

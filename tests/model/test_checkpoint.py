@@ -9,6 +9,7 @@ from peft import PeftModel
 from focus.config import to_json
 from focus.errors import UserError
 from focus.folders import MANIFEST
+from focus.model.backbone import BackboneConfig, add_lora
 from focus.model.checkpoint import adapted_model, fetch, load_model, save_model
 from focus.model.pretrained import load_language_model
 from focus.model.solver import Solver
@@ -95,7 +96,32 @@ def test_the_card_says_what_was_measured(trained):
     assert MANIFEST in {path.name for path in (folder / "best").iterdir()}
 
 
+def test_what_is_known_of_a_checkpoint_survives_saving_it_again(trained, tmp_path):
+    _, folder = trained
+    Solver.from_pretrained(folder).save_pretrained(tmp_path / "copy")
+    for name in ("config.json", "notes.json", "README.md"):
+        assert (tmp_path / "copy" / name).read_text() == (folder / "best" / name).read_text()
+
+
+def test_a_training_state_is_no_checkpoint_to_use(trained):
+    _, folder = trained
+    with pytest.raises(UserError, match="is a training state"):
+        load_model(folder / "last")
+
+
+def test_a_model_with_other_names_for_its_projections_gets_lora_too():
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    sizes = dict(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2)
+    model = GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=64, **sizes))
+    adapted = add_lora(model, BackboneConfig("other", rank=2))
+    names = {name for name, p in adapted.named_parameters() if p.requires_grad}
+    assert any("query_key_value.lora_A" in name for name in names)
+    assert all("lora_" in name and "embed_out" not in name for name in names)
+
+
 def test_folders_and_hub_names_are_told_apart(tmp_path):
+    assert str(fetch("../nope")) == "../nope"
     assert fetch(str(tmp_path)) == tmp_path
     assert str(fetch("a/b/c")) == "a/b/c"
     with pytest.raises(UserError, match="no such checkpoint"):

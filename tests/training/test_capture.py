@@ -23,9 +23,12 @@ def a_run(task: str, backbone: str, **changes):
 @pytest.mark.parametrize("backbone", ["none", "tiny-llama"])
 @pytest.mark.parametrize("task", ["sudoku", "maze"])
 def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone):
+    """Two stages, so that a graph of the first must not serve the second."""
     found = {}
     for capture in (False, True):
         config = a_run(task, backbone, capture=capture)
+        stages = ((0.5, 8, 4), (1.0, 12, 4))
+        config = replace(config, replay=replace(config.replay, stages=stages))
         trainer = Trainer(config, tmp_path / str(capture), "cuda:0")
         lines = []
         trainer.run(lambda update, line, lines=lines: lines.append(line))
@@ -67,3 +70,15 @@ def test_a_captured_run_resumes(tmp_path):
         trainer.step()
     for name, weight in trained_weights(whole.model).items():
         torch.testing.assert_close(trained_weights(again.model)[name], weight, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_what_cannot_be_captured_runs_eagerly(tmp_path, recomputed):
+    config = a_run("sudoku", "tiny-llama", capture=True)
+    backbone = replace(config.solver.backbone, gradient_checkpointing=recomputed)
+    solver = replace(
+        config.solver, backbone=backbone, answer="revised" if recomputed else "written"
+    )
+    trainer = Trainer(replace(config, solver=solver), tmp_path, "cuda:0")
+    trainer.run()
+    assert not trainer.on_device.captured

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from focus.config import to_json
+from focus.data.table import Table, read_table, write_table
 from focus.errors import UserError
 from focus.model.checkpoint import trained_weights
 from focus.model.updater import UpdaterConfig
@@ -181,10 +182,17 @@ def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
 
 def test_settings_that_contradict_each_other_are_refused():
     config = RunConfig()
+    optimizer, replay = config.optimizer, config.replay
     for wrong, message in (
-        ({"optimizer": replace(config.optimizer, batch=10)}, "multiple"),
-        ({"optimizer": replace(config.optimizer, knots=((0.5, 0.1),))}, "knots"),
+        ({"optimizer": replace(optimizer, batch=10)}, "multiple"),
+        ({"optimizer": replace(optimizer, accumulate=0)}, "optimizer.accumulate"),
+        ({"optimizer": replace(optimizer, knots=((0.5, 0.1),))}, "knots"),
+        ({"optimizer": replace(optimizer, ema=1.5)}, "optimizer.ema"),
+        ({"replay": replace(replay, stages=((1.0, 2, 4),))}, "K_p = 2"),
+        ({"replay": replace(replay, stages=())}, "replay.stages"),
+        ({"replay": replace(replay, base_mixture=(0.5, 0.1, 0.1))}, "base-mixture"),
         ({"log_every": 0}, "log-every"),
+        ({"eval_rows": 0}, "eval-rows"),
         ({"steps": 0}, "steps"),
     ):
         with pytest.raises(UserError, match=message):
@@ -204,8 +212,23 @@ def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
     own = {tuple(row) for row in step.rows.question[:1000].tolist()}
     share = sum(tuple(row) in own for row in x.grid.tolist()) / 2000
     assert share == pytest.approx(0.25, abs=0.04)
-    with pytest.raises(UserError, match="held out"):
+    with pytest.raises(UserError, match="names test"):
         Trainer(replace(config, more_data=("test",)), tmp_path)
+
+
+def test_held_out_puzzles_are_refused_as_more_data_however_they_are_turned(tmp_path, data_folder):
+    task = recipe("sudoku").task
+    test = read_table(data_folder / "sudoku-extreme" / "test.csv.gz", task)[5000:5003]
+    rows = task.augment(task.pack(test.questions, test.answers), torch.arange(3))
+    turned = Table(rows.question.numpy(), rows.answer.numpy(), test.ids, "turned", {})
+    write_table(tmp_path / "turned.csv", turned, task)
+    small = replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32))
+    config = replace(
+        recipe("sudoku"), data=str(data_folder), more_data=(str(tmp_path / "turned.csv"),),
+        solver=small,
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"3 puzzles of .* are equivalent to validation or test"):
+        Trainer(config, tmp_path)
 
 
 @pytest.mark.parametrize("hops", [0, 2])

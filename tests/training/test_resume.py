@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from focus.cli import main
 from focus.errors import UserError
 from focus.model.checkpoint import load_model, trained_weights
 from focus.training.loop import NotFiniteError, Trainer
@@ -174,8 +175,27 @@ def test_a_run_cut_off_while_replacing_a_checkpoint_uses_the_old_one(tmp_path):
 def test_another_config_is_not_resumed(tmp_path):
     config = tiny_run("sudoku", updates=2)
     Trainer(config, tmp_path).run()
-    with pytest.raises(UserError, match="another config"):
+    with pytest.raises(UserError, match="another config: --seed differs"):
         Trainer(replace(config, seed=1), tmp_path).resume()
+    elsewhere = replace(config, data="generated", capture=False, log_every=3, portable=True)
+    moved = Trainer(elsewhere, tmp_path)
+    moved.resume()
+    assert moved.update == 2
+
+
+def test_a_run_goes_on_without_its_flags_and_is_repeated_from_its_config(tmp_path, capsys):
+    flags = [
+        "--optimizer.updates", "3", "--solver.updater.width", "16", "--optimizer.batch", "4",
+        "--eval-rows", "4", "--eval-steps", "2", "--steps", "2", "--save-every", "1",
+    ]  # fmt: skip
+    run, again = str(tmp_path / "run"), str(tmp_path / "again")
+    assert main(["train", "mini-sudoku", *flags, "--out", run]) == 0
+    assert main(["train", "mini-sudoku", "--out", run]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main(["train", "mini-sudoku", "--out", run, "--resume"]) == 0
+    assert "nothing left to do" in capsys.readouterr().out
+    assert main(["train", f"{run}/config.json", "--out", again]) == 0
+    assert metrics(Path(again)) == metrics(Path(run))
 
 
 def test_what_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path):
