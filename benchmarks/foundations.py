@@ -4,7 +4,6 @@ FOCUS_DATA=DIR python -m benchmarks.foundations            # about 20 minutes on
 python -m benchmarks.foundations --table                   # the table of the stored figures
 """
 
-import argparse
 import json
 import os
 import platform
@@ -16,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.stored import measure_or_show
 from focus.data.generation import ks_distance
 from focus.data.sources import open_source
 from focus.data.table import read_table
 from focus.engines.sudoku_generator import turned_ratings
-from focus.files import write_text
 from focus.tasks import Sudoku
 
 STORED = Path(__file__).parents[1] / "docs" / "results" / "foundations.json"
@@ -102,13 +101,5 @@ def table(figures: dict) -> str:
     return "\n".join(["| what | measured |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", action="store_true", help="print the stored figures' table")
-    if not parser.parse_args().table:
-        write_text(STORED, json.dumps(measure(), indent=1) + "\n")
-    print(table(json.loads(STORED.read_text(encoding="utf-8"))))
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_show(__doc__, STORED, measure, table)

@@ -4,8 +4,6 @@ python -m benchmarks.mini_runs            # about eight minutes on two cores
 python -m benchmarks.mini_runs --table    # the table of the stored figures
 """
 
-import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -15,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.foundations import timed_json
-from focus.files import write_text
+from benchmarks.stored import measure_or_show
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 STORED = RESULTS / "mini-runs.json"
@@ -54,13 +52,5 @@ def table(figures: dict) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", action="store_true", help="print the stored figures' table")
-    if not parser.parse_args().table:
-        write_text(STORED, json.dumps(measure(), indent=1) + "\n")
-    print(table(json.loads(STORED.read_text(encoding="utf-8"))))
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_show(__doc__, STORED, measure, table)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -30,6 +31,9 @@ class BackboneConfig:
     rank: int = 16  # LoRA r
     alpha: int = 32  # LoRA alpha
     lora_dropout: float = 0.05
+    frozen: bool = (
+        False  # no adapter: the language model's own features, and no pass back through it
+    )
     gradient_checkpointing: bool = False  # recompute activations: less memory, a third slower
 
 
@@ -62,13 +66,18 @@ class LanguageModel(nn.Module):
         model, codec = load_language_model(config.name)
         prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin)
         hidden = typing.cast(Any, model).config.hidden_size
-        self.model: Any = add_lora(model, config)
+        self.frozen = config.frozen
+        self.model: Any = model.requires_grad_(False) if config.frozen else add_lora(model, config)
         for name in ("template", "slot", "readout", "symbol_ids"):
             self.register_buffer(f"prompt_{name}", getattr(prompt, name), persistent=False)
         self.readout_norm, self.readout = nn.RMSNorm(hidden), nn.Linear(hidden, width)
         # Where the grid is printed once, early cells have not seen all of it: add a summary.
         printed_once = bool((prompt.slot >= 0).sum() == task.cells)
         self.summary = nn.Linear(hidden, width, bias=False) if printed_once else None
+
+    def decoder(self) -> Any:
+        """The language model without its vocabulary head."""
+        return (self.model if self.frozen else self.model.get_base_model()).get_decoder()
 
     @property
     def prompt(self) -> PromptTokens:
@@ -79,9 +88,11 @@ class LanguageModel(nn.Module):
 
     def forward(self, x: Problem) -> Float[Tensor, "batch tokens width"]:
         """R, from one pass of the decoder without its vocabulary head."""
-        decoder = self.model.get_base_model().get_decoder()
-        with mixed_precision(x.grid.device):
-            hidden = decoder(input_ids=self.prompt.ids(x.grid), use_cache=False).last_hidden_state
+        learning = torch.is_grad_enabled() and not self.frozen
+        with mixed_precision(x.grid.device), torch.set_grad_enabled(learning):
+            hidden = self.decoder()(
+                input_ids=self.prompt.ids(x.grid), use_cache=False
+            ).last_hidden_state
         hidden = self.readout_norm(hidden.float())
         places = self.prompt_readout[x.cell]
         at_cells = hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))

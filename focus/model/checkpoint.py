@@ -62,14 +62,13 @@ def _copy(own: dict[str, Tensor], stored: dict[str, Tensor], path: Path) -> None
 
 def adapted_model(model: Model):
     """The language model with its adapter; `UserError` where there is none."""
-    inner = model.model if isinstance(model, Writer) else getattr(model.backbone, "model", None)
-    if inner is None:
-        raise UserError("the backbone none has no language model, so there is no adapter")
-    return inner
+    if not _has_adapter(model):
+        raise UserError(f"the backbone {model.config.backbone.name}, as trained, has no adapter")
+    return model.model if isinstance(model, Writer) else model.backbone.model
 
 
 def _has_adapter(model: Model) -> bool:
-    return model.config.backbone.name != "none"
+    return model.config.backbone.name != "none" and not model.config.backbone.frozen
 
 
 def _own_weights(model: Model) -> dict[str, Tensor]:

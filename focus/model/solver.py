@@ -54,7 +54,7 @@ class Solver(nn.Module):
         self.energy = torch.compile(self.task.energy, dynamic=False)
         self.loss = torch.compile(self.task.loss, dynamic=False)
         if isinstance(self.backbone, LanguageModel):
-            for layer in getattr(self.backbone.model.get_base_model().get_decoder(), "layers", ()):
+            for layer in getattr(self.backbone.decoder(), "layers", ()):
                 layer.compile(dynamic=False)
 
     def encode(self, x: Problem) -> Conditioning:

@@ -28,8 +28,8 @@ class Writer(nn.Module):
 
     def __init__(self, task: Task, config: SolverConfig):
         super().__init__()
-        if config.backbone.name == "none":
-            raise UserError("writing an answer needs a language model; the backbone is none")
+        if config.backbone.name == "none" or config.backbone.frozen:
+            raise UserError("writing an answer needs a language model with an adapter")
         model, self.codec = load_language_model(config.backbone.name)
         self.task, self.config = task, config
         self.record: tuple[str, dict] | None = None  # config and notes of a loaded checkpoint

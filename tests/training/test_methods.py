@@ -10,7 +10,7 @@ import torch
 from focus.config import to_json
 from focus.data.table import Table, read_table, write_table
 from focus.errors import UserError
-from focus.model.checkpoint import trained_weights
+from focus.model.checkpoint import adapted_model, load_model, trained_weights
 from focus.model.updater import UpdaterConfig
 from focus.random import example_keys
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
@@ -34,7 +34,7 @@ WRITTEN = ("direct", "base")
 def test_every_method_trains(tmp_path, task, backbone, method):
     config = tiny_run(task, backbone, updates=3, method=method)
     if backbone == "none" and method in WRITTEN:
-        with pytest.raises(UserError, match="needs a language model"):
+        with pytest.raises(UserError, match="needs a language model with an adapter"):
             Trainer(config, tmp_path)
         return
     trainer = Trainer(config, tmp_path)
@@ -46,6 +46,22 @@ def test_every_method_trains(tmp_path, task, backbone, method):
     assert any("lora_" in name for name in moved) == (backbone != "none")
     frozen = [n for n, p in trainer.model.named_parameters() if "base_layer" in n]
     assert not set(frozen) & set(before)
+
+
+@pytest.mark.parametrize("backbone", ["tiny-llama", "tiny-qwen3"])
+def test_a_frozen_language_model_gives_features_and_has_no_adapter(tmp_path, backbone):
+    config = tiny_run("sudoku", backbone, updates=3)
+    frozen = replace(config.solver.backbone, frozen=True)
+    trainer = Trainer(replace(config, solver=replace(config.solver, backbone=frozen)), tmp_path)
+    before = {n: p.clone() for n, p in trainer.model.named_parameters()}
+    trainer.run()
+    moved = {n for n, p in trainer.model.named_parameters() if not torch.equal(p, before[n])}
+    assert any("readout" in name for name in moved)
+    assert not any("backbone.model" in name for name in moved)
+    assert not (tmp_path / "best" / "adapter").exists()
+    again = load_model(tmp_path)
+    with pytest.raises(UserError, match="no adapter"):
+        adapted_model(again)
 
 
 @pytest.mark.parametrize("task", ["sudoku", "maze"])

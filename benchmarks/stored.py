@@ -1,0 +1,21 @@
+"""A benchmark that stores its figures and prints a table of them."""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from focus.files import write_text
+
+
+def measure_or_show(
+    doc: str, stored: Path, measure: Callable[[], dict], table: Callable[[dict], str]
+) -> None:
+    """Measure and store, unless `--table` asks for the stored figures alone; print their table."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--table", action="store_true", help="print the stored figures' table")
+    if not parser.parse_args().table:
+        write_text(stored, json.dumps(measure(), indent=1) + "\n")
+    print(table(json.loads(stored.read_text(encoding="utf-8"))))
