@@ -69,6 +69,11 @@ class Processes:
         dist.all_gather_object(values, value)
         return values
 
+    def meet(self) -> None:
+        """Wait for the others: one that leaves early breaks the connections of those at work."""
+        if self.count > 1:
+            dist.barrier()
+
     def leave(self) -> None:
         """Part from the other processes."""
         if self.count > 1:

@@ -116,6 +116,7 @@ class Trainer:
             if self.update % config.save_every == 0 or finished:
                 self.save()
         self.metrics.close()
+        self.processes.meet()
         return result
 
     def _line(self) -> dict:
