@@ -2,7 +2,7 @@
 
 *exact* continues bit for bit on the same machine. *portable* is small enough to carry: weights in
 float32, the average as a bf16 difference to them, second moments in bf16, first moments (forgotten
-within some ten updates) in 8 bits with a scale per tensor. Files hold at most 15 MiB.
+within some ten updates) in 8 bits with a scale per tensor. Files hold about 15 MiB.
 """
 
 import json
