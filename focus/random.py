@@ -22,9 +22,9 @@ def _mix(word: Tensor) -> Tensor:
 
 
 def example_keys(
-    seed: int, update: int | Int[Tensor, ""], example: Int[Tensor, " batch"]
+    seed: int, update: int | Int[Tensor, ""] | Int[Tensor, " batch"], example: Int[Tensor, " batch"]
 ) -> Int[Tensor, " batch"]:
-    """One key per example of an update; `example` is its index in the global batch."""
+    """One key per example of an update (or of one each); `example` is its index in the batch."""
     key = _mix((example * 0 + (seed & _LOW32)) ^ 0x9E3779B9)
     key = _mix(key ^ ((update * 0x85EBCA6B) & _LOW32))
     return _mix(key ^ ((example * 0xC2B2AE35) & _LOW32))

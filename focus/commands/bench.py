@@ -83,8 +83,9 @@ def select_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[st
 def train(json: bool = False) -> None:
     """Measure updates/s of a recipe: focus bench train TASK[/BACKBONE][/METHOD] [flags].
 
-    Without replay and with it at every stage, captured and eager on a GPU, with the share of the
-    encoder and of the optimizer and the peak memory.
+    Without replay and with it at every stage, captured and eager on a GPU, with the shares of the
+    language model, the updater and the optimizer, TFLOP/s beside those of a large matrix product,
+    and the peak memory.
     """
 
 

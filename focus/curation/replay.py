@@ -26,6 +26,7 @@ class CurationConfig:
     epsilon: float = 0.05  # smoothing of the energy
     beta: float = 0.08  # weight of the defect penalty (0.08 / 0.05); 0 switches it off
     restore_memory: bool = True  # replay from (z, u); False starts from z with fresh memory
+    hold: bool = False  # (ours) also replay the end of a rollout that ends exact, so that it stays
     step_weights: StepWeights = "linear"
 
     def __post_init__(self):
@@ -39,7 +40,8 @@ class Selection:
 
     state: State  # s_f = stopgrad(s_{t*})
     step: Int[Tensor, " batch"]  # t*
-    eligible: Bool[Tensor, " batch"]  # False where C_x is empty: the state then means nothing
+    eligible: Bool[Tensor, " batch"]  # False where C_x is empty: the state then means nothing,
+    held: Bool[Tensor, " batch"]  # or is the exact end of the rollout, to be held
     energy: Float[Tensor, " batch"]  # E_x at t*
     defect: Float[Tensor, " batch"]  # D at t*
     defects: Float[Tensor, "candidates batch"]
@@ -62,16 +64,19 @@ def select(
     after = torch.stack([rollout.kept[t + h].z for t in steps])
     energy, later = solver.energy(at, x, y), solver.energy(after, x, y)
     defects = contraction_defect(energy, later, h, config.rho, config.epsilon)
-    eligible = task.eligible(
-        task.exact(at, x, y), task.exact(after, x, y), task.exact(rollout.last.z, x, y)
-    )
+    ends_exact = task.exact(rollout.last.z, x, y)
+    eligible = task.eligible(task.exact(at, x, y), task.exact(after, x, y), ends_exact)
     chosen = selector(defects, energy, eligible, keys)
-    state = pick_states([rollout.kept[t] for t in steps], chosen)
+    any_eligible = eligible.any(0)
+    held = ends_exact & ~any_eligible if config.hold else torch.zeros_like(any_eligible)
+    state = pick_states(
+        [*(rollout.kept[t] for t in steps), rollout.last], torch.where(held, len(steps), chosen)
+    )
     if not config.restore_memory:
         state = replace(state, u=solver.updater.initial(x).u)
     every = torch.arange(len(chosen), device=chosen.device)
     return Selection(
-        state.detach(), constant(tuple(steps), chosen.device)[chosen], eligible.any(0),
+        state.detach(), constant(tuple(steps), chosen.device)[chosen], any_eligible, held,
         energy[chosen, every], defects[chosen, every], defects,
     )  # fmt: skip
 
@@ -80,11 +85,14 @@ def replay_loss(
     solver: Solver, x: Problem, y: Target, conditioning: Conditioning, selection: Selection,
     h: int, config: CurationConfig,
 ) -> Float[Tensor, " batch"]:  # fmt: skip
-    """l_aux = L_task(s~_1:h) + beta [D^rep - gamma]_+^2 per example; 0 where C_x is empty."""
+    """l_aux = L_task(s~_1:h) + beta [D^rep - gamma]_+^2 per example; 0 where C_x is empty.
+
+    A held state has the task loss alone.
+    """
     rollout = solver.roll(selection.state, conditioning, x, h)
     loss = solver.loss(rollout.answers, x, y, config.step_weights)
     if config.beta:
         reached = solver.energy(rollout.last.z, x, y)
         defect = contraction_defect(selection.energy, reached, h, config.rho, config.epsilon)
-        loss = loss + config.beta * defect_penalty(defect, config.gamma)
-    return loss * selection.eligible
+        loss = loss + config.beta * defect_penalty(defect, config.gamma) * selection.eligible
+    return loss * (selection.eligible | selection.held)

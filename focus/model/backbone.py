@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from focus.errors import UserError
@@ -48,9 +48,13 @@ class ClueEmbedding(nn.Module):
         self.table = nn.Embedding(len(task.prompt().symbols), width)
         nn.init.normal_(self.table.weight, std=0.5)
 
-    def forward(self, x: Problem) -> Float[Tensor, "batch tokens width"]:
+    def read(self, x: Problem) -> Int[Tensor, "batch tokens"]:
+        """The clue of each token."""
+        return x.grid.gather(1, x.cell)
+
+    def project(self, read: Int[Tensor, "batch tokens"]) -> Float[Tensor, "batch tokens width"]:
         """R."""
-        return self.table(x.grid.gather(1, x.cell))
+        return self.table(read)
 
 
 class LanguageModel(nn.Module):
@@ -86,21 +90,33 @@ class LanguageModel(nn.Module):
             self.prompt_template, self.prompt_slot, self.prompt_readout, self.prompt_symbol_ids
         )
 
-    def forward(self, x: Problem) -> Float[Tensor, "batch tokens width"]:
-        """R, from one pass of the decoder without its vocabulary head."""
+    def read(self, x: Problem) -> Float[Tensor, "batch places hidden"]:
+        """Last hidden states at the cells (and at the prompt's end): one pass of the decoder."""
         learning = torch.is_grad_enabled() and not self.frozen
         with mixed_precision(x.grid.device), torch.set_grad_enabled(learning):
             hidden = self.decoder()(
                 input_ids=self.prompt.ids(x.grid), use_cache=False
             ).last_hidden_state
-        hidden = self.readout_norm(hidden.float())
         places = self.prompt_readout[x.cell]
-        at_cells = hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
-        R = self.readout(at_cells)
-        return R if self.summary is None else R + self.summary(hidden[:, -1:])
+        if self.summary is not None:
+            last = places.new_full((len(places), 1), hidden.shape[1] - 1)
+            places = torch.cat([places, last], 1)
+        return hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
+
+    def project(
+        self, read: Float[Tensor, "batch places hidden"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        """R = G_psi of what was read."""
+        read = self.readout_norm(read.float())
+        if self.summary is None:
+            return self.readout(read)
+        return self.readout(read[:, :-1]) + self.summary(read[:, -1:])
 
 
-def build_backbone(task: Task, config: BackboneConfig, width: int) -> nn.Module:
+Backbone = ClueEmbedding | LanguageModel
+
+
+def build_backbone(task: Task, config: BackboneConfig, width: int) -> Backbone:
     """The encoder that a config names."""
     if config.name == "none":
         return ClueEmbedding(task, width)

@@ -57,9 +57,13 @@ class Solver(nn.Module):
             for layer in getattr(self.backbone.decoder(), "layers", ()):
                 layer.compile(dynamic=False)
 
-    def encode(self, x: Problem) -> Conditioning:
-        """R_{phi,psi}(x) and all else that a rollout needs, computed once."""
-        return self.updater.condition(self.backbone(x), x)
+    def encode(self, x: Problem, read: Tensor | None = None) -> Conditioning:
+        """R_{phi,psi}(x) and all else that a rollout needs, computed once.
+
+        `read` is what the backbone has read of x already.
+        """
+        R = self.backbone.project(self.backbone.read(x) if read is None else read)
+        return self.updater.condition(R, x)
 
     def roll(
         self, state: State, conditioning: Conditioning, x: Problem, steps: int,

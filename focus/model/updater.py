@@ -2,8 +2,9 @@
 
 Choices, all of them fields of `UpdaterConfig` or said in DESIGN:
 - input per token: W features(z) + u + R + E(c_x)
-- two pre-norm bidirectional transformer layers (RMSNorm, SwiGLU), plain SDPA
-- structure enters as an additive attention bias, learned per head, one head per relation at first
+- two pre-norm bidirectional transformer layers (RMSNorm without weights, SwiGLU)
+- structure enters as an additive attention bias (`attention.py`), learned per head, one head per
+  relation at first
 - optional hops (`hops.py`): message passing between related tokens before each layer's attention
 - memory u' = RMSNorm(block output); optional global registers are part of it
 - z' = clamp_x(clip(z + alpha * head(h), bounds)); the head starts at zero: the first step is
@@ -21,14 +22,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.errors import UserError
+from focus.model.attention import MOST_RELATIONS, related_attention, structure
 from focus.model.hops import Hops
-from focus.model.precision import RMSNorm, mixed_precision, working_dtype
+from focus.model.precision import RMSNorm, mixed_precision, rms_norm, working_dtype
 from focus.model.state import State
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
 _WAVELENGTHS = 12  # per axis, from 2 to 128 cells
-_HIDDEN = -1e4  # attention bias of padding
 
 
 @dataclass(frozen=True)
@@ -57,14 +58,14 @@ class UpdaterConfig:
 
 @dataclass(frozen=True)
 class Conditioning:
-    """What stays the same over a rollout: R + E(c_x), and the attention bias."""
+    """What stays the same over a rollout: R + E(c_x), and which tokens are related."""
 
     inputs: Float[Tensor, "batch tokens width"]
-    bias: Float[Tensor, "shared heads keys keys"]
+    structure: Tensor  # of `attention.structure`
 
     def detach(self) -> "Conditioning":
         """Cut off from the encoder, for rollouts without gradients."""
-        return Conditioning(self.inputs.detach(), self.bias.detach())
+        return Conditioning(self.inputs.detach(), self.structure.detach())
 
 
 class Block(nn.Module):
@@ -74,33 +75,30 @@ class Block(nn.Module):
         super().__init__()
         width = config.width
         hidden = max(64, int(width * 8 / 3 / 64) * 64)
-        self.heads, self.dropout = config.heads, config.dropout
-        self.attention_norm, self.mlp_norm = RMSNorm(width), RMSNorm(width)
+        self.dropout = config.dropout
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
         self.up = nn.Linear(width, 2 * hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
         if config.hops:
-            self.hop_norm = RMSNorm(width)
             self.hop_in = nn.Linear(width, config.hop_hidden)
             self.hop_out = nn.Linear(config.hop_width, width, bias=False)
 
     def forward(
-        self, h: Float[Tensor, "batch keys width"], bias: Float[Tensor, "shared heads keys keys"]
-    ) -> Float[Tensor, "batch keys width"]:
+        self, h: Float[Tensor, "batch keys width"], of_batch: Tensor,
+        strength: Float[Tensor, "heads relations"],
+    ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
         """Attention with the additive bias, then SwiGLU."""
-        qkv = self.qkv(self.attention_norm(h)).unflatten(-1, (3, self.heads, -1))
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
-        h = h + self._drop(self.out(mixed.transpose(1, 2).flatten(2)))
-        gate, value = self.up(self.mlp_norm(h)).chunk(2, -1)
+        mixed = related_attention(self.qkv(rms_norm(h)), of_batch, strength)
+        h = h + self._drop(self.out(mixed))
+        gate, value = self.up(rms_norm(h)).chunk(2, -1)
         return h + self._drop(self.down(functional.silu(gate) * value))
 
     def tell(
         self, h: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens hop_hidden"]:
         """What this layer's hops are told."""
-        return self.hop_in(self.hop_norm(h))
+        return self.hop_in(rms_norm(h))
 
     def _drop(self, h: Tensor) -> Tensor:
         return functional.dropout(h, self.dropout, self.training)
@@ -113,6 +111,8 @@ class Updater(nn.Module):
         super().__init__()
         self.task, self.config = task, config
         width, relations = config.width, len(task.relation_names)
+        if relations > MOST_RELATIONS:
+            raise UserError(f"a task has at most {MOST_RELATIONS} relations, not {relations}")
         self.answer_in = nn.Linear(task.feature_width, width)
         self.categories = nn.ModuleList(_embedding(n, width) for n in task.category_sizes)
         self.bits_in = nn.Linear(task.context_bits, width, bias=False)
@@ -123,7 +123,7 @@ class Updater(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         if config.hops:
             self.hops = Hops(task, config.hop_width, config.hop_hidden)
-        self.memory_norm, self.head_norm = RMSNorm(width), RMSNorm(width)
+        self.memory_norm = RMSNorm(width)
         self.head = nn.Linear(width, task.width)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
@@ -141,14 +141,12 @@ class Updater(nn.Module):
         inputs = R + self.position_in(_waves(context.position)) + self.bits_in(context.bits)
         for number, table in enumerate(self.categories):
             inputs = inputs + table(context.category[..., number])
-        related = self.task.relations(x).to(inputs.dtype)
-        bias = torch.einsum("hr,brij->bhij", self.relation_bias, related)
-        if self.task.padded:
-            bias = bias.masked_fill(~x.mask[:, None, None, :], _HIDDEN)
-        if self.config.registers:
-            extra = self.config.registers
-            bias = functional.pad(bias, (0, extra, 0, extra))
-        return Conditioning(inputs.to(working_dtype(inputs.device)), bias)
+        mask = x.mask if self.task.padded else None
+        of_batch = structure(
+            self.task.relations(x), mask, self.config.registers, self.relation_bias,
+            self.config.width,
+        )  # fmt: skip
+        return Conditioning(inputs.to(working_dtype(inputs.device)), of_batch)
 
     def initial(self, x: Problem) -> State:
         """s_0: the task's initial answer and the learned memory."""
@@ -177,9 +175,9 @@ class Updater(nn.Module):
                 told = block.tell(h[:, :tokens])
                 u["hops"] = self.hops(u["hops"], told, x, self.config.hops)
                 h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
-            h = block(h, conditioning.bias)
+            h = block(h, conditioning.structure, self.relation_bias)
         memory = self.memory_norm(h)
-        step = self.head(self.head_norm(h[:, :tokens])).float()
+        step = self.head(rms_norm(h[:, :tokens])).float()
         z = (state.z + self.config.answer_scale * step).clamp(self.low, self.high)
         u["memory"] = memory[:, :tokens]
         if self.config.registers:

@@ -114,14 +114,9 @@ class Sudoku(Task):
         return "\n".join(lines)
 
     def prompt(self) -> Prompt:
-        parts: list[str | Cell] = ["Solve this Sudoku. 0 marks an empty cell.\n"]
-        for copy in range(2):
-            for cell in range(self.cells):
-                parts.append(Cell(cell))
-                if cell % self.side == self.side - 1:
-                    parts.append("\n")
-            if copy == 0:
-                parts.append("Again:\n")
+        # Short, because a language model spends as much on a word as on a cell.
+        grid = [Cell(cell) for cell in range(self.cells)]
+        parts: list[str | Cell] = ["Sudoku:", *grid, "\n", *grid]
         return Prompt(tuple(parts), tuple(str(d) for d in range(self.side + 1)))
 
     # ------------------------------------------------- puzzles on the host

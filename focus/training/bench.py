@@ -5,9 +5,9 @@ Times are medians of repeats after warm-ups, with the device drained before and 
 
 import statistics
 import time
-import typing
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ import torch
 
 from focus.curation.replay import select
 from focus.errors import UserError
+from focus.model.backbone import LanguageModel
+from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
 from focus.random import example_keys
 from focus.training.config import RunConfig
@@ -54,70 +56,98 @@ def bench_train(config: RunConfig, device: str, repeats: int) -> dict:
     """Updates/s without replay and with it at every stage, against the eager step on a GPU."""
     result: dict[str, Any] = {"batch": config.optimizer.batch, "steps": config.steps}
     if device == "cpu":
-        result["eager"] = _rates(config, device, repeats)
+        rates = result["eager"] = _rates(config, device, repeats)
     else:
         torch.cuda.reset_peak_memory_stats()
-        result["captured"] = _rates(replace(config, capture=True), device, repeats)
+        rates = result["captured"] = _rates(replace(config, capture=True), device, repeats)
         result["peak_gib"] = round(torch.cuda.max_memory_reserved() / 2**30, 2)
         result["eager"] = _rates(replace(config, capture=False), device, repeats)
-        captured, eager = (
-            result[name]["updates_per_second"]["base"] for name in ("captured", "eager")
-        )
-        result["captured_over_eager"] = round(captured / eager, 2)
-    result["matrix_tflops"] = round(matrix_rate(device), 1)
+        eager = result["eager"]["updates_per_second"]["base"]
+        result["captured_over_eager"] = round(rates["updates_per_second"]["base"] / eager, 2)
+    rate = matrix_rate(device)
+    result["matrix_tflops"] = round(rate, 1)
+    result["share_of_matrix_rate"] = round(rates["tflops"] / rate, 3)
     return result
 
 
 def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     trainer = Trainer(config, Path("."), device)
     step = trainer.on_device
+    in_round = config.round > 1
+
+    def read() -> None:
+        for minibatch, mine in trainer.share:
+            step.read(0, minibatch, mine)
+            step.teach(1)
+
+    def updates(replaying: bool, K_p: int, h: int) -> None:
+        """A round."""
+        step.begin(0, 0.0)
+        for source in range(config.round):
+            for minibatch, mine in trainer.share:
+                if source == 0:
+                    step.read(0, minibatch, mine)
+                slot = source % config.read_ahead
+                step.accumulate(slot, minibatch, mine, replaying, K_p, h)
+                if source == config.round - 1:
+                    step.teach(config.round)
+            if in_round:
+                step.finish(1, "updater")
+        step.finish(1, *(("adapter",) if in_round else ()))
 
     def timed(replaying: bool, K_p: int, h: int) -> float:
-        def update() -> None:
-            step.begin(0, 0.0)
-            for minibatch, mine in trainer.share:
-                step.accumulate(minibatch, mine, replaying, K_p, h)
-            step.finish(1)
-
-        return seconds_of(update, device, repeats)
+        return seconds_of(lambda: updates(replaying, K_p, h), device, repeats) / config.round
 
     base = timed(False, 0, 1)
     rates = {"base": round(1 / base, 2)}
     if config.replay.method != "none":
         for K_p, h in dict.fromkeys((K_p, h) for _, K_p, h in config.replay.stages):
             rates[f"K_p {K_p}, h {h}"] = round(1 / timed(True, K_p, h), 2)
-    result: dict[str, Any] = {
+    finish = seconds_of(
+        lambda: step.finish(1, *(("updater",) if in_round else ())), device, repeats
+    )
+    reading = seconds_of(read, device, repeats) / config.round if step.reading else 0.0
+    return {
         "updates_per_second": rates,
         "puzzles_per_second": round(config.optimizer.batch / base),
-        "optimizer_share": round(seconds_of(lambda: step.finish(1), device, repeats) / base, 3),
+        "tflops": round(update_flops(trainer.model, config) / base / 1e12, 3),
+        "share": {
+            "language_model": round(reading / base, 3),
+            "optimizer": round(finish / base, 3),
+            "updater": round(max(0.0, base - reading - finish) / base, 3),
+        },
     }
-    if isinstance(trainer.model, Solver):
-        encode = seconds_of(lambda: step.run("encode", lambda: _encode(trainer)), device, repeats)
-        result["encoder_share"] = round(encode / base, 3)
-    return result
+
+
+def update_flops(model: Model, config: RunConfig) -> float:
+    """Operations of a base update: products with weights, attention scores not counted.
+
+    Updater: forward and two products back, 6 for each weight, token and step. Language model: its
+    weights are frozen, so 4 for each weight and token of the prompt (2 when it is frozen as a
+    whole), once for `passes` updates; the adapter's own products are not counted.
+    """
+    if not isinstance(model, Solver):
+        raise UserError("a model that writes its answer is not measured here")
+    matrices = [p for p in model.updater.parameters() if p.ndim == 2]
+    each = 6 * sum(p.numel() for p in matrices) * model.task.tokens * config.steps
+    if isinstance(model.backbone, LanguageModel):
+        layers = model.backbone.decoder().layers
+        weights = sum(p.numel() for p in layers.parameters() if p.ndim == 2 and not p.requires_grad)
+        per_token = (2 if model.backbone.frozen else 4) * weights
+        each += per_token * len(model.backbone.prompt.template) / config.passes
+    return each * config.optimizer.batch
 
 
 def _batch(trainer: Trainer, size: int):
     example = torch.arange(size, device=trainer.device)
-    keys = example_keys(trainer.config.seed, 0, example)
-    return (*trainer.on_device.batch(keys, example), keys)
-
-
-def _encode(trainer: Trainer) -> None:
-    """The encoder, forward and backward."""
-    x, _, _ = _batch(trainer, trainer.config.optimizer.batch // trainer.config.optimizer.accumulate)
-    model = typing.cast(Solver, trainer.model)
-    for _ in range(trainer.config.optimizer.accumulate):
-        model.backbone(x).sum().backward()
-    for weight in trainer.on_device.weights:
-        assert weight.grad is not None
-        weight.grad.zero_()
+    x, y = trainer.on_device.batch(torch.zeros_like(example), example)
+    return x, y, example_keys(trainer.config.seed, 0, example)
 
 
 def bench_select(config: RunConfig, device: str, repeats: int) -> dict:
     """What selection costs over the steps that it rolls out, per stage."""
-    trainer = Trainer(replace(config, capture=False, compile=False), Path("."), device)
-    solver = trainer.model
+    trainer = Trainer(config, Path("."), device)
+    solver, step = trainer.model, trainer.on_device
     if not isinstance(solver, Solver):
         raise UserError("a model that writes its answer selects no states")
     x, y, keys = _batch(trainer, config.optimizer.batch // config.optimizer.accumulate)
@@ -135,7 +165,10 @@ def bench_select(config: RunConfig, device: str, repeats: int) -> dict:
                     solver, x, y, conditioning, K_p, h, selector_of(config), config.curation, keys
                 )
 
-            times = [seconds_of(work, device, repeats) for work in (roll, choose)]
+            times = [
+                seconds_of(partial(step.run, work, work), device, repeats)
+                for work in (roll, choose)
+            ]
             stages[f"K_p {K_p}, h {h}"] = round(times[1] / times[0], 3)
     return {"selection_over_its_steps": stages}
 

@@ -17,8 +17,11 @@ Method = Literal["focus", "random", "energy-hard", "fixed-mix", "none"]
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW and its schedule."""
+    """The optimizer and its schedule."""
 
+    kind: Literal["adamw", "muon"] = (
+        "adamw"  # muon (ours): for the matrices of the updater's layers
+    )
     updates: int = 50_000  # U
     batch: int = 16  # effective batch: examples per update, over all processes
     accumulate: int = 8  # mini-batches per update; the replay coin is drawn for each
@@ -28,7 +31,8 @@ class OptimizerConfig:
     # (share of the run, share of the peak): half a cosine from the peak to the first and so on
     knots: tuple[tuple[float, float], ...] = ((1.0, 0.02),)
     weight_decay: float = 0.01
-    beta2: float = 0.95
+    beta2: float = 0.95  # AdamW's; its first beta is 0.9
+    momentum: float = 0.95  # Muon's
     clip: float = 1.0  # norm of the gradient
     ema: float = 0.0  # decay of the averaged weights that are evaluated; 0 = off
 
@@ -74,6 +78,8 @@ class RunConfig:
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     curation: CurationConfig = field(default_factory=CurationConfig)
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    read_ahead: int = 1  # updates whose puzzles the language model reads at once
+    passes: int = 1  # updates made from each reading; the adapter learns once for all of them
     steps: int = 16  # base rollout, back-propagated through all
     step_weights: StepWeights = "linear"
     eval_steps: int = 128  # K of validation
@@ -90,9 +96,16 @@ class RunConfig:
     augment: bool = True
     seed: int = 42
 
+    @property
+    def round(self) -> int:
+        """Updates between two readings of the language model."""
+        return self.read_ahead * self.passes
+
     def __post_init__(self):
         optimizer, replay = self.optimizer, self.replay
         at_least_one = {
+            "read-ahead": self.read_ahead,
+            "passes": self.passes,
             "optimizer.batch": optimizer.batch,
             "optimizer.accumulate": optimizer.accumulate,
             "steps": self.steps,
@@ -112,6 +125,19 @@ class RunConfig:
                 f"optimizer.batch ({optimizer.batch}) must be a multiple of "
                 f"optimizer.accumulate ({optimizer.accumulate})"
             )
+        if self.round > 1 and optimizer.accumulate > 1:
+            raise UserError("read-ahead and passes need optimizer.accumulate 1")
+        at_its_end = {
+            "optimizer.updates": optimizer.updates,
+            "eval-every": self.eval_every,
+            "save-every": self.save_every,
+        }
+        for name, value in at_its_end.items():
+            if value % self.round:
+                raise UserError(
+                    f"{name} ({value}) must be a multiple of read-ahead x passes ({self.round}): "
+                    "what the language model has read is not stored"
+                )
         for name, value in (("optimizer.ema", optimizer.ema), ("train-share", self.train_share)):
             if not 0 <= value <= 1:
                 raise UserError(f"{name} is a share from 0 to 1, not {value}")

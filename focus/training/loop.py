@@ -72,14 +72,38 @@ class Trainer:
     def step(self) -> None:
         """One update; what is known of it goes into the tally."""
         config, n = self.config, self.update
-        K_p, h = stage(n, config.optimizer.updates, config.replay)
         self.on_device.begin(n, learning_rate_share(n, config.optimizer))
-        for minibatch, mine in self.share:
-            self.on_device.accumulate(minibatch, mine, self.replays(minibatch), K_p, h)
-        weights = self.on_device.weights
-        self.processes.add_up([weight.grad for weight in weights if weight.grad is not None])
-        self.on_device.finish(self.processes.count)
+        if config.round == 1:
+            for minibatch, mine in self.share:
+                self.on_device.read(n, minibatch, mine)
+                self._accumulate(n, minibatch, mine)
+                self.on_device.teach(1)
+            self._finish()
+        else:
+            self._step_in_round(n % config.round)
         self.update += 1
+
+    def _step_in_round(self, number: int) -> None:
+        """The language model reads before the first update of a round and learns after the last."""
+        ((minibatch, mine),) = self.share
+        first = self.update - number
+        if number == 0:
+            self.on_device.read(first, minibatch, mine)
+        self._accumulate(first + number % self.config.read_ahead, minibatch, mine)
+        self._finish("updater")
+        if number == self.config.round - 1:
+            self.on_device.teach(self.config.round)
+            self._finish("adapter")
+
+    def _accumulate(self, source: int, minibatch: int, mine: slice) -> None:
+        K_p, h = stage(self.update, self.config.optimizer.updates, self.config.replay)
+        self.on_device.accumulate(source, minibatch, mine, self.replays(minibatch), K_p, h)
+
+    def _finish(self, *names: str) -> None:
+        parts = [part for part in self.on_device.parts if not names or part.name in names]
+        weights = [weight for part in parts for weight in part.weights]
+        self.processes.add_up([weight.grad for weight in weights if weight.grad is not None])
+        self.on_device.finish(self.processes.count, *names)
 
     def replays(self, minibatch: int) -> bool:
         """a ~ Bernoulli(p_{n,m}), drawn on the host: it chooses what the device runs."""
@@ -162,7 +186,7 @@ class Trainer:
         if self.processes.first:
             save_state(
                 self.folder / "last", self.config, trained_weights(self.model), step.average,
-                optimizer_tensors(self.model, step.optimizer), tally,
+                optimizer_tensors(self.model, step.parts), tally,
                 {"update": self.update, "best": self.best, "seconds": self.seconds},
             )  # fmt: skip
 
@@ -174,7 +198,7 @@ class Trainer:
                 folder, self.config, self.device
             )
             load_weights(self.model, weights, folder)
-            restore_optimizer(self.model, step.optimizer, moments)
+            restore_optimizer(self.model, step.parts, moments)
             if self.processes.first:  # the sums are those of all processes
                 step.tally.set(tally)
             for name, value in average.items():

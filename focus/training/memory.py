@@ -53,7 +53,7 @@ def estimate_memory(model: Model, config: RunConfig, processes: int = 1) -> Memo
     return MemoryEstimate(
         weights / _GIB,
         4 * copies * trained / _GIB,
-        batch * _language_model_bytes(model) / _GIB,
+        config.read_ahead * batch * _language_model_bytes(model) / _GIB,
         batch * _updater_bytes(model, config) / _GIB,
     )
 

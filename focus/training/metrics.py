@@ -68,6 +68,10 @@ class Tally:
             bad=1 - finite.float(),
         )  # fmt: skip
 
+    def add_check(self, finite: Tensor) -> None:
+        """A gradient that belongs to no single update."""
+        self._add(bad=1 - finite.float())
+
     def read(self) -> dict[str, Any]:
         """Means over the window, and the histograms where there was a replay."""
         found = dict(zip(_SUMS, self.sums.tolist(), strict=True))

@@ -6,6 +6,7 @@ within some ten updates) in 8 bits with a scale per tensor. Files hold about 15 
 """
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from focus.errors import UserError
 from focus.files import write_text
 from focus.folders import atomic_folder, check_folder
 from focus.training.config import RunConfig, first_difference, read_config
+from focus.training.optimizer import Part
 
 _SHARD = 15 * 2**20  # bytes
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -25,25 +27,27 @@ _LARGEST_8_BIT = 448.0  # of float8_e4m3fn
 Tensors = dict[str, Tensor]
 
 
-def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tensors:
-    """AdamW's moments by the names of their parameters."""
+def _moments(parts: list[Part]) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+    for optimizer in (optimizer for part in parts for optimizer in part.optimizers):
+        yield from optimizer.state.items()
+
+
+def optimizer_tensors(model: nn.Module, parts: list[Part]) -> Tensors:
+    """The optimizers' moments by the names of their parameters."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return {
-        f"{key}/{names[id(parameter)]}": state[key]
-        for parameter, state in optimizer.state.items()
-        for key in _MOMENTS
+        f"{key}/{names[id(parameter)]}": value
+        for parameter, state in _moments(parts)
+        for key, value in state.items()
     }
 
 
-def restore_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, moments: Tensors) -> None:
-    """Put stored moments back; AdamW counts its steps on the device only when it is capturable."""
-    parameters = dict(model.named_parameters())
-    on_device = optimizer.defaults["capturable"]
-    for name, value in moments.items():
-        key, parameter = name.split("/", 1)
-        state = optimizer.state.setdefault(parameters[parameter], {})
-        device = parameters[parameter].device if on_device or key != "step" else "cpu"
-        state[key] = value.to(device)
+def restore_optimizer(model: nn.Module, parts: list[Part], moments: Tensors) -> None:
+    """Put stored moments back."""
+    own = optimizer_tensors(model, parts)
+    with torch.no_grad():
+        for name, value in moments.items():
+            own[name].copy_(value)
 
 
 def save_state(

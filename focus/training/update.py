@@ -64,14 +64,17 @@ def mixture_state(
 
 def losses(
     model: Model, x: Problem, y: Target, keys: Int[Tensor, " batch"], config: RunConfig,
-    replaying: bool, K_p: int, h: int,
+    replaying: bool, K_p: int, h: int, read: Tensor | None = None,
 ) -> Losses:  # fmt: skip
-    """l_base and l_aux of a mini-batch; R is computed once and shared by both."""
+    """l_base and l_aux of a mini-batch; R is computed once and shared by both.
+
+    `read` is what the backbone has read of the puzzles already.
+    """
     zero = torch.zeros(len(keys), device=keys.device)
     if isinstance(model, Writer):
         return Losses(model.loss(x, y), zero, zero, zero, None)
     solver, task, replay = model, model.task, config.replay
-    conditioning = solver.encode(x)
+    conditioning = solver.encode(x, read)
     selection, auxiliary, base, exact, replayed = None, zero, zero, zero, zero
     if replaying and replay.method == "fixed-mix":
         start = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)

@@ -1,6 +1,7 @@
 """Defect, selection and replay on constructed trajectories and on a real solver."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -234,8 +235,37 @@ def test_examples_without_a_candidate_add_no_replay_loss():
     conditioning = solver.encode(x)
     config = CurationConfig(candidates=(0, 2, 4))
     selection = select(solver, x, y, conditioning, 8, 4, Frontier(), config, KEYS)
-    none = type(selection)(
-        selection.state, selection.step, torch.zeros(4, dtype=torch.bool),
-        selection.energy, selection.defect, selection.defects,
-    )  # fmt: skip
+    none = replace(selection, eligible=torch.zeros(4, dtype=torch.bool))
     assert replay_loss(solver, x, y, conditioning, none, 4, config).tolist() == [0.0] * 4
+
+
+def test_hold_replays_the_exact_end_of_a_rollout_with_the_task_loss_alone():
+    task = Sudoku(box=2)
+    x, y = batch(task)
+    solved = task.solved_state(x, y)
+
+    class Solving(torch.nn.Module):
+        """Two of four puzzles are solved at the last step; the others never."""
+
+        def forward(self, state, conditioning, x):
+            step = state.u["step"] + 1
+            ends = (step == 8) & (torch.arange(4) < 2)[:, None]
+            return State(torch.where(ends[..., None], solved, state.z), {"step": step})
+
+        def initial(self, x):
+            return State(task.initial(x), {"step": torch.zeros(4, 1)})
+
+    solver = small_solver(task)
+    conditioning, solver.updater = solver.encode(x), Solving()
+    config = CurationConfig(candidates=(0, 2, 4), hold=True)
+    selection = select(solver, x, y, conditioning, 8, 4, Frontier(), config, KEYS)
+    assert selection.held.tolist() == [True, True, False, False]
+    assert selection.eligible.tolist() == [False, False, True, True]
+    assert torch.equal(selection.state.z[:2], solved[:2])
+    assert selection.state.u["step"][:, 0].tolist()[:2] == [8, 8]
+    loss = replay_loss(solver, x, y, conditioning, selection, 4, config)
+    rest = task.loss(solved[None].expand(4, -1, -1, -1), x, y)
+    torch.testing.assert_close(loss[:2], rest[:2])
+    without = replace(config, hold=False)
+    selection = select(solver, x, y, conditioning, 8, 4, Frontier(), without, KEYS)
+    assert replay_loss(solver, x, y, conditioning, selection, 4, without)[:2].tolist() == [0, 0]

@@ -12,7 +12,6 @@ from focus.data.table import Table, read_table, write_table
 from focus.errors import UserError
 from focus.model.checkpoint import adapted_model, load_model, trained_weights
 from focus.model.updater import UpdaterConfig
-from focus.random import example_keys
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
 from focus.training.config import RunConfig, read_config
 from focus.training.loop import Trainer
@@ -191,7 +190,7 @@ def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
     config = tiny_run("maze", updates=1, probability=(1.0, 1.0))
     trainer = Trainer(config, tmp_path)
     keys = torch.arange(8)
-    x, y = trainer.on_device.batch(keys, keys)
+    x, y = trainer.on_device.batch(torch.tensor(0), keys)
     part = losses(trainer.model, x, y, keys, config, True, 8, 4)
     assert ((part.base > 0) != part.selection.eligible).all()
 
@@ -224,7 +223,7 @@ def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
     assert step.own_rows == 1000
     assert len(step.rows) == 100_044
     example = torch.arange(2000)
-    x, _ = step.batch(example_keys(1, 0, example), example)
+    x, _ = step.batch(torch.tensor(0), example)
     own = {tuple(row) for row in step.rows.question[:1000].tolist()}
     share = sum(tuple(row) in own for row in x.grid.tolist()) / 2000
     assert share == pytest.approx(0.25, abs=0.04)

@@ -1,0 +1,43 @@
+"""CUDA graphs: a piece of work recorded at its first use and replayed from then on."""
+
+from collections.abc import Callable, Hashable
+
+import torch
+from torch import Tensor
+
+_WARM_UPS = 2  # eager runs before a capture, which settle what libraries allocate
+
+
+class Graphs:
+    """Graphs by key. A replay changes only the tensors that `changing` lists."""
+
+    def __init__(self, device: str, changing: Callable[[], list[Tensor]]):
+        self.device, self.changing = device, changing
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+        # All graphs share their memory: what a replay leaves is in tensors of our own.
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def run(self, key: Hashable, work: Callable[[], None]) -> None:
+        """Replay the work of a key, recorded at the key's first use."""
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(work)
+        self._graphs[key].replay()
+
+    def _capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        """Record a piece of work; what the warm-ups changed is put back."""
+        random_state = torch.cuda.get_rng_state(self.device)
+        before = [tensor.detach().clone() for tensor in self.changing()]
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UPS):
+                work()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            work()
+        with torch.no_grad():
+            for tensor, value in zip(self.changing(), before, strict=True):
+                tensor.copy_(value)
+        torch.cuda.set_rng_state(random_state, self.device)
+        return graph

@@ -1,0 +1,136 @@
+"""What moves the weights: AdamW, or Muon for the matrices inside the updater's layers.
+
+The trained weights fall into two parts, the updater (with G_psi) and the adapter, because the
+adapter may learn once for several updates of the updater. Learning rates are tensors on a GPU, so
+that a captured update stays valid while they change.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from focus.model.checkpoint import Model
+from focus.training.config import OptimizerConfig
+
+_ITERATIONS = 5  # of Newton-Schulz
+_QUINTIC = (3.4445, -4.7750, 2.0315)  # its coefficients, by Keller Jordan (2024)
+_LIKE_ADAMW = 0.2  # root mean square of AdamW's updates, after Liu et al., arXiv 2502.16982
+_STACKED = {"qkv": 3, "up": 2}  # matrices that one parameter holds on top of each other
+
+
+@dataclass(frozen=True)
+class Part:
+    """Weights that are updated together."""
+
+    name: str  # updater or adapter
+    weights: Sequence[Tensor]
+    average: Sequence[Tensor]
+    optimizers: Sequence[torch.optim.Optimizer]
+
+
+def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfig) -> list[Part]:
+    """The parts of a model that are trained; `averages` are the averaged weights by name."""
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    adapter = [name for name in named if "lora_" in name]
+    updater = [name for name in named if "lora_" not in name]
+    inner = {name for name in updater if ".blocks." in name and named[name].ndim == 2}
+    if config.kind == "adamw":
+        inner = set()
+    parts = []
+    for part, names, peak in (
+        ("updater", updater, config.learning_rate),
+        ("adapter", adapter, config.lora_learning_rate),
+    ):
+        if not names:
+            continue
+        plain = [named[name] for name in names if name not in inner]
+        optimizers: list[torch.optim.Optimizer] = [_adamw(plain, peak, config)]
+        if matrices := [(name, named[name]) for name in names if name in inner]:
+            optimizers.append(Muon(matrices, peak, config))
+        weights = [named[name] for name in names]
+        parts.append(Part(part, weights, [averages[name] for name in names], optimizers))
+    return parts
+
+
+def set_learning_rates(parts: Iterable[Part], share: float) -> None:
+    """A share of each group's peak."""
+    for group in (g for part in parts for o in part.optimizers for g in o.param_groups):
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(group["peak"] * share)
+        else:
+            group["lr"] = group["peak"] * share
+
+
+def _rate(weight: Tensor) -> Any:
+    return torch.zeros((), device=weight.device) if weight.is_cuda else 0.0
+
+
+def _adamw(weights: Sequence[Tensor], peak: float, config: OptimizerConfig) -> torch.optim.AdamW:
+    """AdamW with its moments in place, so that a capture finds them."""
+    on_gpu = weights[0].is_cuda
+    optimizer = torch.optim.AdamW(
+        [{"params": weights, "peak": peak, "lr": _rate(weights[0])}],
+        betas=(0.9, config.beta2), weight_decay=config.weight_decay,
+        fused=on_gpu, capturable=on_gpu,
+    )  # fmt: skip
+    for weight in weights:
+        optimizer.state[weight] = {
+            "step": torch.zeros((), device=weight.device if on_gpu else "cpu"),
+            "exp_avg": torch.zeros_like(weight),
+            "exp_avg_sq": torch.zeros_like(weight),
+        }
+    return optimizer
+
+
+class Muon(torch.optim.Optimizer):
+    """Momentum whose matrices are made orthogonal before they are applied (Jordan 2024).
+
+    The step is scaled to the size of AdamW's, so that one learning rate serves both. Matrices of
+    one shape are treated together.
+    """
+
+    def __init__(self, named: Sequence[tuple[str, Tensor]], peak: float, config: OptimizerConfig):
+        weights = [weight for _, weight in named]
+        super().__init__([{"params": weights, "peak": peak, "lr": _rate(weights[0])}], {})
+        self.momentum, self.weight_decay = config.momentum, config.weight_decay
+        self.stacked = [_STACKED.get(name.split(".")[-2], 1) for name, _ in named]
+        for weight in weights:
+            self.state[weight] = {"exp_avg": torch.zeros_like(weight)}
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        """One update."""
+        group = self.param_groups[0]
+        pieces: dict[tuple[int, ...], list[Tensor]] = {}
+        places = []
+        for weight, count in zip(group["params"], self.stacked, strict=True):
+            moved = self.state[weight]["exp_avg"].mul_(self.momentum).add_(weight.grad)
+            for piece in (weight.grad + self.momentum * moved).chunk(count):
+                wide = piece if len(piece) <= piece.shape[1] else piece.T
+                same = pieces.setdefault(tuple(wide.shape), [])
+                places.append((tuple(wide.shape), len(same), wide is not piece))
+                same.append(wide)
+        solved = {shape: orthogonal(torch.stack(same)) for shape, same in pieces.items()}
+        at = iter(places)
+        for weight, count in zip(group["params"], self.stacked, strict=True):
+            parts = []
+            for shape, place, turned in (next(at) for _ in range(count)):
+                piece = solved[shape][place] * (_LIKE_ADAMW * max(shape) ** 0.5)
+                parts.append(piece.T if turned else piece)
+            weight.mul_(1 - group["lr"] * self.weight_decay)
+            weight.sub_(torch.cat(parts) * group["lr"])
+
+
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Matrices (count, rows, columns), rows <= columns, with their singular values near 1."""
+    work = torch.bfloat16 if matrices.is_cuda else torch.float32
+    x = matrices / matrices.norm(dim=(1, 2), keepdim=True).clamp(min=1e-12)
+    x = x.to(work)
+    a, b, c = _QUINTIC
+    for _ in range(_ITERATIONS):
+        square = x @ x.mT
+        x = a * x + (b * square + c * square @ square) @ x
+    return x.to(matrices.dtype)

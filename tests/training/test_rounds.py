@@ -1,0 +1,123 @@
+"""Several updates from one reading of the language model, and Muon."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from focus.errors import UserError
+from focus.model.checkpoint import trained_weights
+from focus.model.updater import UpdaterConfig
+from focus.training.loop import Trainer
+from focus.training.optimizer import Muon, orthogonal
+from tests.training.samples import tiny_run
+
+
+def a_run(updates: int = 8, backbone: str = "tiny-llama", **changes):
+    config = tiny_run("sudoku", backbone, updates)
+    optimizer = replace(config.optimizer, accumulate=1, ema=0.9)
+    config = replace(config, optimizer=optimizer, save_every=updates, eval_every=updates)
+    return replace(config, **changes)
+
+
+def test_the_adapter_learns_once_a_round_from_the_mean_of_its_updates(tmp_path):
+    """With the updater at rest, a round's gradient is the mean of its batches' gradients."""
+    still = replace(a_run().optimizer, learning_rate=0.0, weight_decay=0.0, clip=1e9)
+    backbone = replace(a_run().solver.backbone, lora_dropout=0.0)
+    solver = replace(
+        a_run().solver, backbone=backbone, updater=UpdaterConfig(width=32, dropout=0.0)
+    )
+    config = a_run(2, solver=solver, optimizer=replace(still, updates=2))
+    gradients = []
+    for ahead in (1, 2):
+        trainer = Trainer(replace(config, read_ahead=ahead), tmp_path / str(ahead))
+        head = trainer.model.updater.head
+        torch.nn.init.normal_(head.weight, generator=torch.Generator().manual_seed(0))
+        found = []
+        adapter = next(part for part in trainer.on_device.parts if part.name == "adapter")
+        for optimizer in adapter.optimizers:
+            optimizer.step = lambda adapter=adapter, found=found: found.append(
+                [weight.grad.clone() for weight in adapter.weights]
+            )
+        trainer.step()
+        trainer.step()
+        gradients.append(found)
+    one_by_one, together = gradients
+    assert (len(one_by_one), len(together)) == (2, 1)
+    for first, second, mean in zip(*one_by_one, together[0], strict=True):
+        torch.testing.assert_close(mean, (first + second) / 2, rtol=1e-3, atol=1e-7)
+
+
+def test_passes_use_the_same_puzzles_again(tmp_path):
+    trainer = Trainer(a_run(8, read_ahead=2, passes=2), tmp_path)
+    seen, batch = [], trainer.on_device.batch
+
+    def watch(update, example):
+        x, y = batch(update, example)
+        if len(example) == 8:  # an update's, not a reading's
+            seen.append(x.grid)
+        return x, y
+
+    trainer.on_device.batch = watch
+    for _ in range(8):
+        trainer.step()
+    for first in (0, 4):
+        assert torch.equal(seen[first], seen[first + 2])
+        assert torch.equal(seen[first + 1], seen[first + 3])
+        assert not torch.equal(seen[first], seen[first + 1])
+    assert not torch.equal(seen[0], seen[4])
+
+
+@pytest.mark.parametrize("kind", ["adamw", "muon"])
+def test_rounds_resume_bit_for_bit(tmp_path, kind):
+    config = a_run(8, read_ahead=2, passes=2, save_every=4)
+    config = replace(config, optimizer=replace(config.optimizer, kind=kind))
+    whole = Trainer(config, tmp_path)
+    for _ in range(4):
+        whole.step()
+    whole.save()
+    again = Trainer(config, tmp_path)
+    again.resume()
+    for trainer in (whole, again):
+        for _ in range(4):
+            trainer.step()
+    for name, weight in trained_weights(whole.model).items():
+        assert torch.equal(weight, trained_weights(again.model)[name]), name
+        assert torch.equal(whole.on_device.average[name], again.on_device.average[name]), name
+
+
+def test_a_round_must_fit_the_run():
+    with pytest.raises(UserError, match="save-every"):
+        a_run(8, read_ahead=4, save_every=6)
+    config = tiny_run("sudoku")  # of two mini-batches
+    config = tiny_run("sudoku")  # of two mini-batches
+    with pytest.raises(UserError, match="accumulate"):
+        replace(config, passes=2)
+
+
+def test_orthogonal_brings_singular_values_near_one():
+    torch.manual_seed(0)
+    found = torch.linalg.svdvals(orthogonal(torch.randn(3, 16, 40)))
+    assert found.min() > 0.5
+    assert found.max() < 1.3
+
+
+def test_muon_moves_stacked_matrices_one_by_one(tmp_path):
+    """q, k and v have orthogonal steps of their own, of the size of AdamW's."""
+    config = a_run(backbone="none")
+    trainer = Trainer(replace(config, optimizer=replace(config.optimizer, kind="muon")), tmp_path)
+    (updater,) = trainer.on_device.parts
+    muon = next(o for o in updater.optimizers if isinstance(o, Muon))
+    block = trainer.model.updater.blocks[0]
+    assert {id(block.qkv.weight), id(block.down.weight)} <= {
+        id(weight) for weight in muon.param_groups[0]["params"]
+    }
+    before = block.qkv.weight.detach().clone()
+    torch.manual_seed(0)
+    for weight in updater.weights:
+        weight.grad = torch.randn_like(weight)
+    muon.weight_decay, muon.param_groups[0]["lr"] = 0.0, 0.1
+    muon.step()
+    for moved in (before - block.qkv.weight.detach()).chunk(3):
+        values = torch.linalg.svdvals(moved / (0.1 * 0.2 * 32**0.5))
+        assert values.median() == pytest.approx(1, abs=0.3)
