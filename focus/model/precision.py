@@ -17,19 +17,19 @@ def mixed_precision(device: torch.device) -> AbstractContextManager:
     return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
-_EPSILON = 1e-6  # the same for every precision
+EPSILON = 1e-6  # the same for every precision
 
 
 def rms_norm(x: Tensor) -> Tensor:
     """The last axis scaled to a mean square of 1; the layer that follows learns any scale."""
-    return functional.rms_norm(x, x.shape[-1:], eps=_EPSILON)
+    return functional.rms_norm(x, x.shape[-1:], eps=EPSILON)
 
 
 class RMSNorm(nn.RMSNorm):
     """RMSNorm whose float32 weight follows its input's precision, as the fused kernel needs."""
 
     def __init__(self, width: int):
-        super().__init__(width, eps=_EPSILON)
+        super().__init__(width, eps=EPSILON)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the last axis."""

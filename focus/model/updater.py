@@ -42,7 +42,9 @@ class UpdaterConfig:
     dropout: float = 0.05
     answer_scale: float = 0.8  # alpha, multiplier on the predicted increment (0.8 / 0.5)
     structure: Literal["bias", "none"] = "bias"  # how relations between tokens enter (ours)
+    damping: float = 1.0  # share of a gradient that passes from a step to the one before (ours)
     bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
+    qk_norm: bool = False  # queries and keys of mean square 1, so that attention stays tame (ours)
     registers: int = 0  # extra global memory tokens (ours)
     hops: int = 0  # message passing between related tokens in every layer (ours); 0 = off
     hop_width: int = 128  # hop memory per token
@@ -75,7 +77,7 @@ class Block(nn.Module):
         super().__init__()
         width = config.width
         hidden = max(64, int(width * 8 / 3 / 64) * 64)
-        self.dropout = config.dropout
+        self.dropout, self.qk_norm = config.dropout, config.qk_norm
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
         self.up = nn.Linear(width, 2 * hidden, bias=False)
@@ -89,7 +91,7 @@ class Block(nn.Module):
         strength: Float[Tensor, "heads relations"],
     ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
         """Attention with the additive bias, then SwiGLU."""
-        mixed = related_attention(self.qkv(rms_norm(h)), of_batch, strength)
+        mixed = related_attention(self.qkv(rms_norm(h)), of_batch, strength, self.qk_norm)
         h = h + self._drop(self.out(mixed))
         gate, value = self.up(rms_norm(h)).chunk(2, -1)
         return h + self._drop(self.down(functional.silu(gate) * value))
@@ -165,6 +167,8 @@ class Updater(nn.Module):
             return self._revise(state, conditioning, x)
 
     def _revise(self, state: State, conditioning: Conditioning, x: Problem) -> State:
+        if self.config.damping < 1:
+            state = state.map(self._damped)
         tokens, u = state.z.shape[1], dict(state.u)
         features = self.task.features(state.z, x)
         h = self.answer_in(features) + state.u["memory"] + conditioning.inputs
@@ -183,6 +187,11 @@ class Updater(nn.Module):
         if self.config.registers:
             u["registers"] = memory[:, tokens:]
         return State(self.task.clamp(z, x), u)
+
+    def _damped(self, tensor: Tensor) -> Tensor:
+        """The same values; a share of the gradient goes on to the step before."""
+        still = tensor.detach()
+        return still + self.config.damping * (tensor - still)
 
 
 def _embedding(classes: int, width: int) -> nn.Embedding:

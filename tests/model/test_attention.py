@@ -7,7 +7,13 @@ import sys
 import pytest
 import torch
 
-from focus.model.attention import bias_matrix, pack_relations, related_attention, structure
+from focus.model.attention import (
+    bias_matrix,
+    pack_relations,
+    pad_to_block,
+    related_attention,
+    structure,
+)
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -47,20 +53,22 @@ def test_further_tokens_are_related_to_none():
 @pytest.mark.gpu
 @gpu
 @pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("norm", [False, True])
 @pytest.mark.parametrize("tokens", [16, 81, 128])
-def test_the_kernel_equals_plain_attention(tokens, padded):
+def test_the_kernel_equals_plain_attention(tokens, norm, padded):
     """bf16 inputs; the reference is float32 on the same numbers."""
     related, mask, strength, qkv, gradient = (
         None if t is None else t.cuda() for t in sample(tokens, padded)
     )
-    bits = structure(related, mask, 0, strength, 256)
-    assert bits.dtype == torch.uint8
+    assert structure(related, mask, 0, strength, 256).dtype == torch.uint8
+    bits = pack_relations(related, mask)
     found, expected = [], []
     for exact, results in ((False, found), (True, expected)):
         dtype = torch.float32 if exact else torch.bfloat16
         inputs = qkv.bfloat16().to(dtype).requires_grad_()
         own = strength.clone().requires_grad_()
-        out = related_attention(inputs, bias_matrix(bits, own) if exact else bits, own)
+        of_batch = bias_matrix(bits, own) if exact else pad_to_block(bits)
+        out = related_attention(inputs, of_batch, own, norm)
         grads = torch.autograd.grad(out, (inputs, own), gradient.bfloat16().to(dtype))
         results += [out.float(), *(grad.float() for grad in grads)]
     for one, other in zip(found, expected, strict=True):
@@ -71,21 +79,20 @@ INTERPRETED = """
 import torch
 from focus.model import attention
 from tests.model.test_attention import sample
-for padded in (False, True):
-    related, mask, strength, qkv, gradient = sample(20, padded, heads=2, size=16)
+for padded, norm in ((False, False), (True, False), (True, True)):
+    related, mask, strength, qkv, gradient = sample(40, padded, heads=2, size=16)
     bits = attention.pack_relations(related, mask)
+    block = attention.pad_to_block(bits)
     qkv.requires_grad_(), strength.requires_grad_()
-    plain = attention.related_attention(qkv, attention.bias_matrix(bits, strength), strength)
+    bias = attention.bias_matrix(bits, strength)
+    plain = attention.related_attention(qkv, bias, strength, norm)
     expected = [plain, *torch.autograd.grad(plain, (qkv, strength), gradient)]
-    qkv, strength = qkv.detach(), strength.detach()
-    numbers, constants = attention._sizes(qkv, bits, strength)
-    out, back, sums = torch.empty_like(plain), torch.empty_like(qkv), torch.empty(5, 2, 3)
-    attention._forward_kernel[(5, 2)](qkv, bits, strength, out, *numbers, **constants)
-    attention._backward_kernel[(5, 2)](
-        qkv, bits, strength, gradient, back, sums, *numbers, **constants
-    )
-    for one, other in zip([out, back, sums.sum(0)], expected, strict=True):
+    fused = attention.related_attention(qkv, block, strength, norm)
+    found = [fused, *torch.autograd.grad(fused, (qkv, strength), gradient)]
+    for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+compiled = torch.compile(attention.related_attention, backend="aot_eager", fullgraph=True)
+torch.testing.assert_close(compiled(qkv, block, strength, norm), fused)
 """
 
 
