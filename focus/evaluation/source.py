@@ -49,13 +49,25 @@ def evaluate(
     model: Model,
     table: Table,
     steps: list[int],
-    batch: int = 250,
+    batch: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Evaluation]:
-    """Exact rates and diagnostics at each K; a model that writes its answer has one result."""
+    """Exact rates and diagnostics at each K; a model that writes its answer has one result.
+
+    `batch` puzzles at a time; by default as many as keep the device busy.
+    """
+    if batch is None:
+        batch = _batch_size(model)
     if isinstance(model, Writer):
         return [_evaluate_writer(model, table, batch, progress)]
     return _evaluate_solver(model, table, steps, batch, progress)
+
+
+def _batch_size(model: Model) -> int:
+    """Large batches on a GPU, where each launch costs the same; a language model needs memory."""
+    if next(model.parameters()).device.type == "cpu" or model.config.backbone.name != "none":
+        return 250
+    return 250 if model.task.padded else 1500
 
 
 def _evaluate_writer(

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.errors import UserError
-from focus.model.attention import MOST_RELATIONS, related_attention, structure
+from focus.model.attention import Structure, by_bias, by_groups, related_attention
 from focus.model.hops import Hops
 from focus.model.precision import RMSNorm, mixed_precision, rms_norm, working_dtype
 from focus.model.state import State
@@ -63,7 +63,7 @@ class Conditioning:
     """What stays the same over a rollout: R + E(c_x), and which tokens are related."""
 
     inputs: Float[Tensor, "batch tokens width"]
-    structure: Tensor  # of `attention.structure`
+    structure: Structure
 
     def detach(self) -> "Conditioning":
         """Cut off from the encoder, for rollouts without gradients."""
@@ -87,11 +87,11 @@ class Block(nn.Module):
             self.hop_out = nn.Linear(config.hop_width, width, bias=False)
 
     def forward(
-        self, h: Float[Tensor, "batch keys width"], of_batch: Tensor,
+        self, h: Float[Tensor, "batch keys width"], structure: Structure,
         strength: Float[Tensor, "heads relations"],
     ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
         """Attention with the additive bias, then SwiGLU."""
-        mixed = related_attention(self.qkv(rms_norm(h)), of_batch, strength, self.qk_norm)
+        mixed = related_attention(self.qkv(rms_norm(h)), structure, strength, self.qk_norm)
         h = h + self._drop(self.out(mixed))
         gate, value = self.up(rms_norm(h)).chunk(2, -1)
         return h + self._drop(self.down(functional.silu(gate) * value))
@@ -113,8 +113,6 @@ class Updater(nn.Module):
         super().__init__()
         self.task, self.config = task, config
         width, relations = config.width, len(task.relation_names)
-        if relations > MOST_RELATIONS:
-            raise UserError(f"a task has at most {MOST_RELATIONS} relations, not {relations}")
         self.answer_in = nn.Linear(task.feature_width, width)
         self.categories = nn.ModuleList(_embedding(n, width) for n in task.category_sizes)
         self.bits_in = nn.Linear(task.context_bits, width, bias=False)
@@ -143,12 +141,14 @@ class Updater(nn.Module):
         inputs = R + self.position_in(_waves(context.position)) + self.bits_in(context.bits)
         for number, table in enumerate(self.categories):
             inputs = inputs + table(context.category[..., number])
+        return Conditioning(inputs.to(working_dtype(inputs.device)), self._structure(x))
+
+    def _structure(self, x: Problem) -> Structure:
+        groups, extra = self.task.groups(x), self.config.registers
+        if groups is not None and x.cell.is_cuda:
+            return by_groups(groups, extra)
         mask = x.mask if self.task.padded else None
-        of_batch = structure(
-            self.task.relations(x), mask, self.config.registers, self.relation_bias,
-            self.config.width,
-        )  # fmt: skip
-        return Conditioning(inputs.to(working_dtype(inputs.device)), of_batch)
+        return by_bias(self.task.relations(x), mask, extra, self.relation_bias)
 
     def initial(self, x: Problem) -> State:
         """s_0: the task's initial answer and the learned memory."""

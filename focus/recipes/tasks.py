@@ -17,7 +17,7 @@ _LARGE = ("qwen3-4b", "qwen3-8b", "llama-3.2-3b", "llama-3.1-8b")
 
 def with_backbone(config: RunConfig, name: str = "none") -> RunConfig:
     """The run with a language model; the large ones recompute their activations."""
-    backbone = BackboneConfig(name, gradient_checkpointing=name in _LARGE)
+    backbone = replace(config.solver.backbone, name=name, gradient_checkpointing=name in _LARGE)
     return replace(config, solver=replace(config.solver, backbone=backbone))
 
 
@@ -28,14 +28,23 @@ def sudoku() -> RunConfig:
 
 
 def sudoku_quick() -> RunConfig:
-    """Sudoku-Extreme in minutes on one GPU: larger batches, a higher rate, averaged weights."""
+    """Sudoku-Extreme in minutes on one GPU; all that differs from the paper's settings is ours.
+
+    Large batches, Muon at a high rate made stable by damped gradients, averaged weights, solved
+    states held, more puzzles, no dropout in the adapter (it costs a quarter of the encoder).
+    """
+    config = sudoku()
+    updater = replace(config.solver.updater, damping=0.8)
     return replace(
-        sudoku(),
+        config,
+        solver=SolverConfig(BackboneConfig(lora_dropout=0.0), updater),
         optimizer=OptimizerConfig(
-            updates=9_000, batch=192, accumulate=1, learning_rate=1e-3, lora_learning_rate=1e-4,
-            ema=0.999,
+            "muon", updates=11_500, batch=192, accumulate=1, learning_rate=2e-3,
+            lora_learning_rate=1e-4, ema=0.999,
         ),
-        more_data=("extra",), step_weights="uniform", eval_every=3_000, save_every=3_000,
+        curation=replace(config.curation, hold=True),
+        more_data=("extra",), step_weights="uniform", eval_every=2_300, save_every=2_300,
+        log_every=100,
     )  # fmt: skip
 
 

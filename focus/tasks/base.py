@@ -260,6 +260,13 @@ class Task(ABC):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         """Which tokens are related; the first axis is 1 where puzzles share it."""
 
+    def groups(self, x: Problem) -> Int[Tensor, "relations tokens"] | None:
+        """The group of each token for each relation, where to be related is to share a group.
+
+        None where relations are of another kind, or where puzzles differ in them.
+        """
+        return None
+
     def related_means(
         self, h: Float[Tensor, "batch tokens width"], x: Problem
     ) -> Float[Tensor, "batch tokens all_widths"]:

@@ -261,6 +261,9 @@ class Sudoku(Task):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         return _relations(self.box, x.grid.device)
 
+    def groups(self, x: Problem) -> Int[Tensor, "relations tokens"]:
+        return _groups(self.box, x.grid.device)
+
     def related_means(
         self, h: Float[Tensor, "batch tokens width"], x: Problem
     ) -> Float[Tensor, "batch tokens all_widths"]:
@@ -362,10 +365,17 @@ class Sudoku(Task):
 
 
 @lru_cache
+def _groups(box: int, device: torch.device) -> Int[Tensor, "relations tokens"]:
+    """Row, column and box of each cell, each numbered from 0."""
+    units = sudoku_solver.geometry(box).unit_of.astype(np.int64).T
+    return torch.from_numpy(units - units.min(1, keepdims=True)).to(device)
+
+
+@lru_cache
 def _relations(box: int, device: torch.device) -> Bool[Tensor, "shared relations tokens tokens"]:
     """Same row, same column, same box."""
-    units = torch.from_numpy(sudoku_solver.geometry(box).unit_of.astype(np.int64)).to(device).T
-    return (units[:, :, None] == units[:, None, :])[None]
+    groups = _groups(box, device)
+    return (groups[:, :, None] == groups[:, None, :])[None]
 
 
 @lru_cache

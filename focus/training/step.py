@@ -141,7 +141,11 @@ class Step:
         else:
             self.tally.add_update(norm, finite, processes)
         self.finite.fill_(True)
-        decay = self.config.optimizer.ema ** (self.config.round if alone else 1)
+        # At first the average reaches back over a tenth of the run so far, lest it keep the start.
+        done = self.update.float()
+        decay = ((1 + done) / (10 + done)).clamp(max=self.config.optimizer.ema)
+        if alone:
+            decay = decay**self.config.round
         for part in parts:
             for optimizer in part.optimizers:
                 optimizer.step()

@@ -1,106 +1,64 @@
-"""Attention with a bias for related tokens: the kernel is the plain computation."""
-
-import os
-import subprocess
-import sys
+"""Attention with a bias for related tokens: by a matrix, and by membership of groups."""
 
 import pytest
 import torch
 
-from focus.model.attention import (
-    bias_matrix,
-    pack_relations,
-    pad_to_block,
-    related_attention,
-    structure,
-)
-
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+from focus.model.attention import by_bias, by_groups, related_attention
+from focus.tasks import Sudoku
+from tests.tasks.samples import batch
 
 
-def sample(tokens: int, padded: bool, heads: int = 4, size: int = 64, batch: int = 5):
-    torch.manual_seed(tokens)
-    related = torch.rand(batch if padded else 1, 3, tokens, tokens) < 0.3
-    mask = torch.arange(tokens) < torch.randint(4, tokens, (batch, 1)) if padded else None
-    strength = torch.randn(heads, 3)
-    qkv, gradient = (
-        torch.randn(batch, tokens, 3 * heads * size),
-        torch.randn(batch, tokens, heads * size),
-    )
-    return related, mask, strength, qkv, gradient
+@pytest.mark.parametrize("extra", [0, 3])
+@pytest.mark.parametrize("norm", [False, True])
+def test_groups_and_the_matrix_give_the_same_numbers(norm, extra):
+    """Values, and the gradients of queries, keys, values and strengths."""
+    task = Sudoku()
+    x, _ = batch(task)
+    torch.manual_seed(0)
+    qkv, gradient = torch.randn(4, 81 + extra, 3 * 64), torch.randn(4, 81 + extra, 64)
+    found = []
+    for grouped in (False, True):
+        strength = torch.tensor([[4.0, 0.0, -1.0], [0.5, 2.0, 1.0]], requires_grad=True)
+        inputs = qkv.clone().requires_grad_()
+        structure = (
+            by_groups(task.groups(x), extra)
+            if grouped
+            else by_bias(task.relations(x), None, extra, strength)
+        )
+        out = related_attention(inputs, structure, strength, norm)
+        found.append([out, *torch.autograd.grad(out, (inputs, strength), gradient)])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_the_bias_is_what_it_says():
-    related, mask, strength, qkv, _ = sample(6, padded=True, heads=2, size=16)
-    bias = bias_matrix(pack_relations(related, mask), strength)
-    expected = sum(strength[None, :, r, None, None] * related[:, r, None].float() for r in range(3))
-    torch.testing.assert_close(bias, expected - 1e4 * (~mask)[:, None, None].float())
-    # Two heads, written out.
-    q, k, v = qkv.view(5, 6, 3, 2, 16).unbind(2)
+def test_the_matrix_is_what_it_says():
+    """Two heads, written out; padding is not attended to."""
+    torch.manual_seed(0)
+    related, mask = torch.rand(2, 3, 6, 6) < 0.3, torch.arange(6) < torch.tensor([[4], [6]])
+    strength, qkv = torch.randn(2, 3), torch.randn(2, 6, 3 * 32)
+    bias = sum(strength[None, :, r, None, None] * related[:, r, None] for r in range(3))
+    bias = bias.masked_fill(~mask[:, None, None], -torch.inf)
+    q, k, v = qkv.view(2, 6, 3, 2, 16).unbind(2)
     scores = torch.einsum("bihd,bjhd->bhij", q, k) / 4 + bias
-    mixed = torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v).flatten(2)
-    torch.testing.assert_close(related_attention(qkv, bias, strength), mixed)
-
-
-def test_further_tokens_are_related_to_none():
-    related, _, strength, _, _ = sample(6, padded=False, heads=2, size=16)
-    bias = structure(related, None, 2, strength, 32)
-    assert bias.shape == (1, 2, 8, 8)
-    assert not bias[..., 6:].any()
-    assert not bias[..., 6:, :].any()
+    expected = torch.einsum("bhij,bjhd->bihd", scores.softmax(-1), v).flatten(2)
+    found = related_attention(qkv, by_bias(related, mask, 0, strength), strength)
+    torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.gpu
-@gpu
-@pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("norm", [False, True])
-@pytest.mark.parametrize("tokens", [16, 81, 128])
-def test_the_kernel_equals_plain_attention(tokens, norm, padded):
-    """bf16 inputs; the reference is float32 on the same numbers."""
-    related, mask, strength, qkv, gradient = (
-        None if t is None else t.cuda() for t in sample(tokens, padded)
-    )
-    assert structure(related, mask, 0, strength, 256).dtype == torch.uint8
-    bits = pack_relations(related, mask)
-    found, expected = [], []
-    for exact, results in ((False, found), (True, expected)):
-        dtype = torch.float32 if exact else torch.bfloat16
-        inputs = qkv.bfloat16().to(dtype).requires_grad_()
-        own = strength.clone().requires_grad_()
-        of_batch = bias_matrix(bits, own) if exact else pad_to_block(bits)
-        out = related_attention(inputs, of_batch, own, norm)
-        grads = torch.autograd.grad(out, (inputs, own), gradient.bfloat16().to(dtype))
-        results += [out.float(), *(grad.float() for grad in grads)]
-    for one, other in zip(found, expected, strict=True):
-        assert (one - other).norm() / other.norm() < 0.01
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_the_updater_agrees_between_cpu_and_gpu():
+    """bf16 with groups on a GPU, float32 with the matrix on a CPU."""
+    from focus.model.solver import Solver, SolverConfig, evaluating
 
-
-INTERPRETED = """
-import torch
-from focus.model import attention
-from tests.model.test_attention import sample
-for padded, norm in ((False, False), (True, False), (True, True)):
-    related, mask, strength, qkv, gradient = sample(40, padded, heads=2, size=16)
-    bits = attention.pack_relations(related, mask)
-    block = attention.pad_to_block(bits)
-    qkv.requires_grad_(), strength.requires_grad_()
-    bias = attention.bias_matrix(bits, strength)
-    plain = attention.related_attention(qkv, bias, strength, norm)
-    expected = [plain, *torch.autograd.grad(plain, (qkv, strength), gradient)]
-    fused = attention.related_attention(qkv, block, strength, norm)
-    found = [fused, *torch.autograd.grad(fused, (qkv, strength), gradient)]
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-compiled = torch.compile(attention.related_attention, backend="aot_eager", fullgraph=True)
-torch.testing.assert_close(compiled(qkv, block, strength, norm), fused)
-"""
-
-
-def test_the_kernels_in_tritons_interpreter():
-    """Where triton is installed, its interpreter runs the kernels on a CPU."""
-    pytest.importorskip("triton")
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED], capture_output=True, text=True,
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    torch.manual_seed(0)
+    solver = Solver(Sudoku(), SolverConfig())
+    torch.nn.init.normal_(solver.updater.head.weight, std=0.05)
+    answers = []
+    with torch.no_grad(), evaluating(solver):
+        for device in ("cpu", "cuda:0"):
+            solver.to(device)
+            x = batch(Sudoku())[0].to(device)
+            rollout = solver.roll(solver.updater.initial(x), solver.encode(x), x, 4)
+            answers.append(rollout.last.z.cpu())
+    assert (answers[0] - answers[1]).norm() / answers[0].norm() < 0.02

@@ -1,4 +1,4 @@
-"""Several updates from one reading of the language model, and Muon."""
+"""What goes beyond the paper: rounds of updates, Muon, damped gradients, the average."""
 
 from dataclasses import replace
 
@@ -7,9 +7,13 @@ import torch
 
 from focus.errors import UserError
 from focus.model.checkpoint import trained_weights
+from focus.model.solver import Solver, SolverConfig
+from focus.model.state import State
 from focus.model.updater import UpdaterConfig
+from focus.tasks import Sudoku
 from focus.training.loop import Trainer
 from focus.training.optimizer import Muon, orthogonal
+from tests.tasks.samples import batch
 from tests.training.samples import tiny_run
 
 
@@ -121,3 +125,36 @@ def test_muon_moves_stacked_matrices_one_by_one(tmp_path):
     for moved in (before - block.qkv.weight.detach()).chunk(3):
         values = torch.linalg.svdvals(moved / (0.1 * 0.2 * 32**0.5))
         assert values.median() == pytest.approx(1, abs=0.3)
+
+
+def test_damping_keeps_the_values_and_weakens_what_comes_from_far():
+    """A gradient that passes n steps back is damped n times."""
+    task = Sudoku(box=2)
+    x, _ = batch(task)
+    found = []
+    for damping in (1.0, 0.5):
+        torch.manual_seed(0)
+        solver = Solver(task, SolverConfig(updater=UpdaterConfig(32, damping=damping, dropout=0.0)))
+        torch.nn.init.normal_(solver.updater.head.weight, std=0.1)
+        start = solver.updater.initial(x)
+        z = start.z.clone().requires_grad_()
+        memory = start.u["memory"].detach().requires_grad_()
+        rollout = solver.roll(State(z, {"memory": memory}), solver.encode(x), x, 3)
+        rollout.last.z.square().sum().backward()
+        found.append((rollout.last.z, z.grad, memory.grad))
+    torch.testing.assert_close(found[0][0], found[1][0], rtol=0, atol=0)
+    for plain, damped in zip(found[0][1:], found[1][1:], strict=True):
+        torch.testing.assert_close(damped, plain * 0.5**3, rtol=1e-4, atol=1e-7)
+
+
+def test_the_average_forgets_the_start_of_a_short_run(tmp_path):
+    """With a decay of 0.999, 40 updates would else leave 96 % of the untrained weights in it."""
+    config = a_run(40, backbone="none")
+    config = replace(config, optimizer=replace(config.optimizer, ema=0.999))
+    trainer = Trainer(config, tmp_path)
+    start = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
+    for _ in range(40):
+        trainer.step()
+    for name, weight in trained_weights(trainer.model).items():
+        moved, kept = weight - start[name], trainer.on_device.average[name] - start[name]
+        assert (kept * moved).sum() > 0.3 * (moved * moved).sum(), name
