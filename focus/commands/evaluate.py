@@ -19,6 +19,7 @@ from rich.text import Text
 from focus.data.sources import File, open_source
 from focus.data.splits import make_splits
 from focus.errors import UserError
+from focus.evaluation.controls import adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
 from focus.files import write_text
 from focus.model.checkpoint import Model, checkpoint_folder, fetch, load_model
@@ -47,7 +48,7 @@ def _load(checkpoint: str, task: str | None) -> tuple[Model, RunConfig]:
 def eval_(
     checkpoint: Word, task: str | None = None, data: str | None = None, split: str = "test",
     steps: str = "",
-    limit: int | None = None, out: str | None = None, json: bool = False,
+    limit: int | None = None, control: str = "none", out: str | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
 
@@ -58,6 +59,8 @@ def eval_(
         split: train, validation or test.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
         limit: only so many puzzles.
+        control: does the language model matter? R zeroed, R shuffled (between puzzles), or
+            adapter-off; the size of the adapter is told too.
         out: folder for predictions.jsonl and results.json.
         json: print one JSON object instead of a table.
     """
@@ -75,7 +78,10 @@ def eval_(
         else make_splits(source, config.task).tables()[split]
     )
     table = table if limit is None else table[:limit]
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with (
+        Progress(console=Console(stderr=True), transient=True) as bar,
+        controlled(solver, control),
+    ):
         line = bar.add_task(f"{len(table)} puzzles", total=len(table))
         results = evaluate(
             solver, table, _numbers(steps) or [config.eval_steps],
@@ -84,8 +90,9 @@ def eval_(
     summaries = [result.summary() for result in results]
     if out:
         _write_predictions(Path(out), results, table.ids, solver)
+    about = {} if control == "none" else {"control": control, "adapter": adapter_norm(solver)}
     if json:
-        sys.stdout.write(json_module.dumps({"results": summaries}) + "\n")
+        sys.stdout.write(json_module.dumps({"results": summaries, **about}) + "\n")
         return
     text = TextTable(title=f"{Path(checkpoint).name}, {source.describe()}, {split}")
     for heading in ("K", "exact", "95 % interval", "n", *results[0].diagnostics):
@@ -97,6 +104,8 @@ def eval_(
             *(f"{summary[name]:.4f}" for name in result.diagnostics),
         )  # fmt: skip
     Console().print(text)
+    if about:
+        print(f"control: {control}; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}")
 
 
 def _numbers(text: str) -> list[int]:

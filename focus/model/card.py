@@ -52,11 +52,19 @@ def _what(task: Task, config: SolverConfig) -> str:
 
 
 def _measured(notes: dict) -> str:
-    found = notes.get("validation")
-    if not found:
+    """Validation, and the test where it is known: n puzzles, 95 % interval from low to high."""
+    if not notes.get("validation"):
         return "Nothing is on record for these weights."
-    row = " | ".join(f"{found[field]:.4g}" for field in _FIELDS if field in found)
-    names = " | ".join(field for field in _FIELDS if field in found)
-    rule = "|".join("---" for field in _FIELDS if field in found)
-    at = f"Validation after {notes['update']} updates (n puzzles, 95 % interval low to high):\n\n"
-    return f"{at}| {names} |\n|{rule}|\n| {row} |"
+    text = [f"Validation after {notes['update']} updates:\n\n{_table([notes['validation']])}"]
+    if notes.get("test"):
+        text.append(f"Test, all puzzles:\n\n{_table(notes['test'])}")
+    if notes.get("trained"):
+        text.append(notes["trained"])
+    return "\n\n".join(text)
+
+
+def _table(rows: list[dict]) -> str:
+    names = [field for field in _FIELDS if field in rows[0]]
+    lines = [names, ["---"] * len(names)]
+    lines += [[f"{row[name]:.4g}" for name in names] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

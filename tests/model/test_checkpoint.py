@@ -10,7 +10,13 @@ from focus.config import to_json
 from focus.errors import UserError
 from focus.folders import MANIFEST
 from focus.model.backbone import BackboneConfig, add_lora
-from focus.model.checkpoint import adapted_model, fetch, load_model, save_model
+from focus.model.checkpoint import (
+    adapted_model,
+    fetch,
+    load_model,
+    save_model,
+    trained_weights,
+)
 from focus.model.pretrained import load_language_model
 from focus.model.solver import Solver
 from focus.model.writer import Writer
@@ -126,3 +132,27 @@ def test_folders_and_hub_names_are_told_apart(tmp_path):
     assert str(fetch("a/b/c")) == "a/b/c"
     with pytest.raises(UserError, match="no such checkpoint"):
         load_model(tmp_path / "nothing")
+
+
+def test_half_the_size_in_bf16_and_nearly_the_same_answers(trained, tmp_path):
+    _, folder = trained
+    solver = Solver.from_pretrained(folder)
+    save_model(solver, tmp_path / "small", dtype=torch.bfloat16)
+    small, whole = (
+        sum(path.stat().st_size for path in root.rglob("*.safetensors"))
+        for root in (tmp_path / "small", folder / "best")
+    )
+    assert small < 0.65 * whole
+    again = Solver.from_pretrained(tmp_path / "small")
+    for name, weight in trained_weights(again).items():
+        assert weight.dtype == torch.float32
+        torch.testing.assert_close(weight, trained_weights(solver)[name], rtol=0.01, atol=1e-6)
+
+
+def test_a_released_checkpoint_goes_by_its_name(trained, tmp_path, monkeypatch):
+    _, folder = trained
+    save_model(load_model(folder), tmp_path / "tiny-release")
+    monkeypatch.setattr("focus.model.checkpoint.RELEASES", tmp_path)
+    assert fetch("tiny-release") == tmp_path / "tiny-release"
+    with pytest.raises(UserError, match="released: tiny-release"):
+        load_model(fetch("no-such-release"))

@@ -1,0 +1,57 @@
+"""Does the language model matter? The same solver with R taken away, mixed up, or unadapted.
+
+The clamped answer already shows the puzzle to the updater, so that a solver may do without what
+its language model says; these controls tell how much it does.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from focus.errors import UserError
+from focus.model.backbone import LanguageModel
+from focus.model.checkpoint import Model, adapted_model
+from focus.model.solver import Solver
+
+CONTROLS = ("none", "zeroed", "shuffled", "adapter-off")
+
+
+@contextmanager
+def controlled(model: Model, control: str) -> Iterator[None]:
+    """Inside the block R is zeroed, or another puzzle's, or read without the adapter."""
+    if control not in CONTROLS:
+        raise UserError(f"the controls are {', '.join(CONTROLS)}, not {control!r}")
+    if control == "none":
+        yield
+        return
+    if not isinstance(model, Solver) or not isinstance(model.backbone, LanguageModel):
+        raise UserError(f"the control {control} needs a solver with a language model")
+    if control == "adapter-off":
+        with adapted_model(model).disable_adapter():
+            yield
+        return
+    backbone, project = model.backbone, model.backbone.project
+
+    def changed(read: Tensor) -> Tensor:
+        R = project(read)
+        return torch.zeros_like(R) if control == "zeroed" else R.roll(1, 0)
+
+    object.__setattr__(backbone, "project", changed)
+    try:
+        yield
+    finally:
+        object.__delattr__(backbone, "project")
+
+
+@torch.no_grad()
+def adapter_norm(model: Model) -> float:
+    """||dW|| / ||W|| over all adapted matrices together (Frobenius)."""
+    moved, frozen = 0.0, 0.0
+    for layer in adapted_model(model).modules():
+        if not hasattr(layer, "get_delta_weight") or "default" not in layer.lora_A:
+            continue
+        moved += layer.get_delta_weight("default").float().square().sum().item()
+        frozen += layer.get_base_layer().weight.float().square().sum().item()
+    return (moved / frozen) ** 0.5
