@@ -5,7 +5,6 @@ an entry point makes it known (docs/tutorials/add-a-task.md).
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from focus.errors import UserError
 from focus.random import uniform
 from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import Context, Neighbours, Problem, Rows, Target
+from focus.tasks.records import Context, Problem, Rows, Target
 
 
 @dataclass(frozen=True)
@@ -169,9 +168,6 @@ class LatinSquares(Task):
         lines = torch.stack([cell // self.side, cell % self.side])
         return (lines[:, :, None] == lines[:, None, :])[None]
 
-    def neighbours(self, x: Problem) -> Neighbours:
-        return _neighbours(self.side).to(x.grid.device)
-
     # --------------------------------------------------------------- the answer
     def initial(self, x: Problem) -> Float[Tensor, "batch tokens channels"]:
         return self.clamp(torch.zeros(*x.grid.shape, self.side, device=x.grid.device), x)
@@ -232,21 +228,3 @@ class LatinSquares(Task):
         self, answer: Int[Tensor, "batch tokens"], x: Problem, y: LatinTarget
     ) -> dict[str, Float[Tensor, " batch"]]:
         return {"cell_accuracy": (answer == y.digit).float().mean(-1)}
-
-
-@lru_cache
-def _neighbours(side: int) -> Neighbours:
-    """Slots: the other cells of the row, then of the column, in order."""
-    cells = torch.arange(side * side)
-    row, column, others = cells // side, cells % side, torch.arange(side - 1)
-    # Leaving oneself out shifts the later ones by one place.
-    columns = others + (others >= column[:, None])
-    rows = others + (others >= row[:, None])
-    index = torch.cat([row[:, None] * side + columns, rows * side + column[:, None]], 1)
-    back_column = column[:, None] - (column[:, None] > columns).long()
-    back_row = row[:, None] - (row[:, None] > rows).long() + side - 1
-    reverse = torch.cat([back_column, back_row], 1)
-    relation = torch.arange(2).repeat_interleave(side - 1)
-    return Neighbours(
-        index[None], torch.ones_like(index[None], dtype=torch.bool), reverse[None], relation[None]
-    )

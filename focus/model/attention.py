@@ -4,8 +4,9 @@
 
 Where tokens are related because they belong to the same group (the row, column and box of a
 Sudoku), the bias is itself a product of queries and keys: one-hot memberships, appended to both.
-Attention then needs no mask, which on a GPU is twice as fast, and the strengths get their gradient
-from the same product. Elsewhere, and on a CPU, the bias is a matrix. Both give the same numbers.
+Padding is one more number of the same kind. Attention then needs no mask, which on a GPU is twice
+as fast, and the strengths get their gradient from the same product. Elsewhere, and on a CPU, the
+bias is a matrix. Both give the same numbers.
 """
 
 import math
@@ -24,14 +25,15 @@ _ALIGNED = 8  # sizes that kernels take in steps of
 
 @dataclass(frozen=True)
 class Structure:
-    """How the tokens of a batch are related; one of the two is there."""
+    """How the tokens of a batch are related: a bias, or members of groups and what is hidden."""
 
-    bias: Float[Tensor, "shared heads keys keys"] | None
-    members: Float[Tensor, "relations keys groups"] | None
+    bias: Float[Tensor, "shared heads keys keys"] | None = None
+    members: Float[Tensor, "relations keys groups"] | None = None
+    hidden: Float[Tensor, "batch keys"] | None = None  # bias of a key: very low at padding
 
     def detach(self) -> "Structure":
         """Cut off from the strengths."""
-        return self if self.bias is None else Structure(self.bias.detach(), None)
+        return self if self.bias is None else Structure(self.bias.detach())
 
 
 def by_bias(
@@ -41,15 +43,24 @@ def by_bias(
 ) -> Structure:  # fmt: skip
     """Relations as a matrix; `mask` is False at padding, `extra` more tokens have no relation."""
     bias = torch.einsum("hr,brij->bhij", strength, related.to(strength.dtype))
+    bias = functional.pad(bias, (0, extra, 0, extra))
     if mask is not None:
-        bias = bias.masked_fill(~mask[:, None, None, :], _HIDDEN)
-    return Structure(functional.pad(bias, (0, extra, 0, extra)), None)
+        hidden = functional.pad(~mask, (0, extra))
+        bias = bias.masked_fill(hidden[:, None, None, :], _HIDDEN)
+    return Structure(bias)
 
 
-def by_groups(groups: Int[Tensor, "relations tokens"], extra: int) -> Structure:
+def by_groups(
+    groups: Int[Tensor, "relations tokens"] | None, mask: Bool[Tensor, "batch tokens"] | None,
+    extra: int,
+) -> Structure:  # fmt: skip
     """Relations as membership of groups, in which `extra` more tokens have no part."""
-    members = functional.one_hot(groups).float()
-    return Structure(None, functional.pad(members, (0, 0, 0, extra)))
+    members, hidden = None, None
+    if groups is not None:
+        members = functional.pad(functional.one_hot(groups).float(), (0, 0, 0, extra))
+    if mask is not None:
+        hidden = functional.pad(torch.where(mask, 0.0, _HIDDEN), (0, extra))
+    return Structure(None, members, hidden)
 
 
 def related_attention(
@@ -64,18 +75,31 @@ def related_attention(
     scale, bias = 1 / math.sqrt(q.shape[-1]), structure.bias
     if norm:
         q, k = rms_norm(q), rms_norm(k)
-    if structure.members is not None:
-        asked = torch.einsum("hr,rng->hnrg", strength / scale, structure.members).flatten(2)
-        is_in = structure.members.transpose(0, 1).flatten(1)
-        q, k = _append(q, asked), _append(k, is_in)
+    if structure.members is not None or structure.hidden is not None:
+        q, k = _appended(q, k, structure, strength / scale, scale)
     mask = None if bias is None else bias.to(q.dtype)
     mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return mixed.transpose(1, 2).flatten(2)
 
 
-def _append(
-    x: Float[Tensor, "batch heads keys size"], more: Float[Tensor, "*heads keys more"]
-) -> Float[Tensor, "batch heads keys sum"]:
-    """More numbers for every token, the same in each puzzle; zeros fill up to an aligned size."""
-    more = functional.pad(more, (0, -(x.shape[-1] + more.shape[-1]) % _ALIGNED))
-    return torch.cat([x, more.to(x.dtype).expand(*x.shape[:-1], -1)], -1)
+def _appended(
+    q: Float[Tensor, "batch heads keys size"], k: Float[Tensor, "batch heads keys size"],
+    structure: Structure, strength: Float[Tensor, "heads relations"], scale: float,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Queries and keys with the numbers whose products are the bias; zeros align their size."""
+    asked: list[Tensor] = [q]
+    given: list[Tensor] = [k]
+    size = q.shape[-1]
+    if structure.members is not None:
+        wanted = torch.einsum("hr,rng->hnrg", strength, structure.members).flatten(2)
+        is_in = structure.members.transpose(0, 1).flatten(1)
+        asked.append(wanted.to(q.dtype).expand(*q.shape[:-1], -1))
+        given.append(is_in.to(k.dtype).expand(*k.shape[:-1], -1))
+        size += is_in.shape[-1]
+    if structure.hidden is not None:
+        hidden = (structure.hidden / scale).to(k.dtype)[:, None, :, None]
+        asked.append(torch.ones_like(q[..., :1]))
+        given.append(hidden.expand(*k.shape[:-1], -1))
+        size += 1
+    fill = q.new_zeros(()).expand(*q.shape[:-1], -size % _ALIGNED)
+    return torch.cat([*asked, fill], -1), torch.cat([*given, fill], -1)

@@ -1,17 +1,20 @@
 """Message passing inside an update: each token hears its related tokens a few times in a row.
 
-A hop reads, for every relation of the task (row, column and box of a Sudoku), the mean over the
-related tokens, and moves the token's hop memory by a gate. All hops of all layers share weights;
-what a layer knows enters each of its hops.
+A hop reads the task's messages (the four neighbours of a maze cell; means over row, column and box
+of a Sudoku), weighs them, and moves the token's hop memory by a gate. All hops of all layers share
+weights; what a layer knows enters each of its hops.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
+
+_WEIGHTS = 8  # parts of the memory whose messages are weighed apart
+_ABSENT = -1e4
 
 
 class Hops(nn.Module):
@@ -19,9 +22,10 @@ class Hops(nn.Module):
 
     def __init__(self, task: Task, width: int, hidden: int):
         super().__init__()
-        self.task, relations = task, len(task.relation_names)
-        self.hear = nn.Linear((1 + relations) * width, hidden, bias=False)
-        self.move = nn.Linear(hidden, 2 * width)
+        self.task, self.width, self.slots = task, width, task.message_slots
+        self.hear = nn.Linear((1 + self.slots) * width, hidden, bias=False)
+        self.move = nn.Linear(hidden, 2 * width + self.slots * _WEIGHTS)
+        self.mix = nn.Linear(width, width, bias=False)
 
     def forward(
         self, h: Float[Tensor, "batch tokens width"], told: Float[Tensor, "batch tokens hidden"],
@@ -29,8 +33,22 @@ class Hops(nn.Module):
     ) -> Float[Tensor, "batch tokens width"]:  # fmt: skip
         """`count` hops; `told` is what the layer knows."""
         for _ in range(count):
-            heard = self.task.related_means(h, x)
-            hidden = functional.silu(self.hear(torch.cat([h, heard], -1)) + told)
-            gate, wish = self.move(hidden).chunk(2, -1)
-            h = h + torch.sigmoid(gate) * (torch.tanh(wish) - h)
+            heard, present = self.task.messages(h, x)
+            hidden = self.hear(torch.cat([h, heard.flatten(-2)], -1)) + told
+            moved = self.move(functional.silu(hidden))
+            gate, wish, scores = moved.split([self.width, self.width, self.slots * _WEIGHTS], -1)
+            mixed = self._weigh(heard, scores.unflatten(-1, (self.slots, _WEIGHTS)), present)
+            h = h + torch.sigmoid(gate) * (torch.tanh(wish + self.mix(mixed)) - h)
         return h
+
+    @staticmethod
+    def _weigh(
+        heard: Float[Tensor, "batch tokens slots width"],
+        scores: Float[Tensor, "batch tokens slots weights"],
+        present: Bool[Tensor, "shared tokens slots"] | None,
+    ) -> Float[Tensor, "batch tokens width"]:
+        """The messages weighed by a softmax over those that are there."""
+        if present is not None:
+            scores = scores.masked_fill(~present[..., None], _ABSENT)
+        weights = scores.softmax(-2).to(heard.dtype)[..., None]
+        return (weights * heard.unflatten(-1, (_WEIGHTS, -1))).sum(-3).flatten(-2)

@@ -123,6 +123,8 @@ class Updater(nn.Module):
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         if config.hops:
             self.hops = Hops(task, config.hop_width, config.hop_hidden)
+            self.hop_head = nn.Linear(config.hop_width, task.width, bias=False)
+            nn.init.zeros_(self.hop_head.weight)
         self.memory_norm = RMSNorm(width)
         self.head = nn.Linear(width, task.width)
         nn.init.zeros_(self.head.weight)
@@ -144,10 +146,10 @@ class Updater(nn.Module):
         return Conditioning(inputs.to(working_dtype(inputs.device)), self._structure(x))
 
     def _structure(self, x: Problem) -> Structure:
-        groups, extra = self.task.groups(x), self.config.registers
-        if groups is not None and x.cell.is_cuda:
-            return by_groups(groups, extra)
-        mask = x.mask if self.task.padded else None
+        extra, mask = self.config.registers, x.mask if self.task.padded else None
+        groups = self.task.groups(x) if self.config.structure == "bias" else None
+        if x.cell.is_cuda and (groups is not None or self.config.structure == "none"):
+            return by_groups(groups, mask, extra)
         return by_bias(self.task.relations(x), mask, extra, self.relation_bias)
 
     def initial(self, x: Problem) -> State:
@@ -182,6 +184,8 @@ class Updater(nn.Module):
             h = block(h, conditioning.structure, self.relation_bias)
         memory = self.memory_norm(h)
         step = self.head(rms_norm(h[:, :tokens])).float()
+        if self.config.hops:
+            step = step + self.hop_head(u["hops"]).float()
         z = (state.z + self.config.answer_scale * step).clamp(self.low, self.high)
         u["memory"] = memory[:, :tokens]
         if self.config.registers:

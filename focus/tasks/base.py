@@ -24,7 +24,6 @@ from focus.errors import UserError
 from focus.tasks.prompt import Cell, Prompt
 from focus.tasks.records import (
     Context,
-    Neighbours,
     Problem,
     Rows,
     Target,
@@ -267,19 +266,27 @@ class Task(ABC):
         """
         return None
 
-    def related_means(
-        self, h: Float[Tensor, "batch tokens width"], x: Problem
-    ) -> Float[Tensor, "batch tokens all_widths"]:
-        """For each relation, one after the other, the mean of h over the related tokens."""
-        if self.padded:
-            raise UserError(f"updater.hops: {self.name} has no relations that all puzzles share")
-        related = self.relations(x)[0].to(h.dtype)
-        related = related - torch.eye(h.shape[1], dtype=h.dtype, device=h.device)  # not itself
-        return torch.einsum("rij,bjc->birc", related / related.sum(-1, keepdim=True), h).flatten(-2)
+    @property
+    def message_slots(self) -> int:
+        """How many messages a token hears in a hop."""
+        return len(self.relation_names)
 
-    @abstractmethod
-    def neighbours(self, x: Problem) -> Neighbours:
-        """The table of related tokens, for message passing."""
+    def messages(
+        self, h: Float[Tensor, "batch tokens width"], x: Problem
+    ) -> tuple[
+        Float[Tensor, "batch tokens slots width"], Bool[Tensor, "shared tokens slots"] | None
+    ]:
+        """What each token hears of h, and which messages there are (None: all of them).
+
+        By default a message for each relation: the mean of h over the other related tokens.
+        """
+        related = self.relations(x)
+        itself = torch.eye(h.shape[1], dtype=torch.bool, device=h.device)
+        related = (related & ~itself).to(h.dtype)
+        count = related.sum(-1, keepdim=True)
+        share = related / count.clamp(min=1)
+        heard = torch.einsum("brij,bjc->birc", share.expand(len(h), -1, -1, -1), h)
+        return heard, (count[..., 0] > 0).transpose(1, 2)
 
     # --------------------------------------------------------------- the answer
     @abstractmethod

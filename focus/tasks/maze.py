@@ -30,7 +30,7 @@ from focus.tasks.maze_tokens import (
     unpack_mazes,
 )
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import Context, Neighbours, constant, gather_neighbours
+from focus.tasks.records import Context, constant, gather_neighbours, gather_vectors
 
 PATH = 4  # answer code of a path cell
 _FIXED_LOGIT = 8.0  # start and goal are path cells for sure, padding is not
@@ -289,8 +289,15 @@ class Maze(Task):
         both = x.mask[:, :, None] & x.mask[:, None, :]
         return torch.stack([down + right == 1, down == 0, right == 0], 1) & both[:, None]
 
-    def neighbours(self, x: MazeProblem) -> Neighbours:
-        return x.neighbours()
+    @property
+    def message_slots(self) -> int:
+        return 4
+
+    def messages(
+        self, h: Float[Tensor, "batch tokens width"], x: MazeProblem
+    ) -> tuple[Float[Tensor, "batch tokens slots width"], Bool[Tensor, "batch tokens slots"]]:
+        """The neighbours themselves, in the order of the directions."""
+        return gather_vectors(h, x.neighbours()), x.traversable
 
     # --------------------------------------------------------------- the answer
     def initial(self, x: MazeProblem) -> Float[Tensor, "batch tokens channels"]:

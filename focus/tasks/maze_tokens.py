@@ -42,11 +42,8 @@ class MazeProblem(Problem):
 
     def neighbours(self) -> Neighbours:
         """The four directions as a table; slot d of a token is reached back by slot 3 - d."""
-        slots = torch.arange(4, device=self.cell.device)
-        return Neighbours(
-            self.neighbour, self.traversable, (3 - slots).expand_as(self.neighbour),
-            slots.expand(len(self.cell), 4),
-        )  # fmt: skip
+        back = 3 - torch.arange(4, device=self.cell.device)
+        return Neighbours(self.neighbour, self.traversable, back.expand_as(self.neighbour))
 
 
 @dataclass(frozen=True)

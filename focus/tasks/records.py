@@ -71,16 +71,14 @@ class Context(TensorRecord):
 
 @dataclass(frozen=True)
 class Neighbours(TensorRecord):
-    """A table of related tokens, for message passing. The batch axis is 1 if puzzles share it.
+    """A table of neighbouring tokens.
 
-    The relation is symmetric: if slot s of token i holds j, then slot `reverse[i, s]` of token j
-    holds i.
+    It is symmetric: if slot s of token i holds j, then slot `reverse[i, s]` of token j holds i.
     """
 
     index: Int[Tensor, "batch tokens slots"]
     present: Bool[Tensor, "batch tokens slots"]
     reverse: Int[Tensor, "batch tokens slots"]
-    relation: Int[Tensor, "batch slots"]  # which relation a slot belongs to
 
 
 class _GatherNeighbours(torch.autograd.Function):
@@ -112,3 +110,33 @@ def gather_neighbours(
 ) -> Float[Tensor, "*lead tokens slots"]:
     """Each token's view of a scalar at its neighbours, 0 where there is none."""
     return _GatherNeighbours.apply(values, neighbours.index, neighbours.present, neighbours.reverse)
+
+
+class _GatherVectors(torch.autograd.Function):
+    """The same for vectors."""
+
+    @staticmethod
+    def forward(ctx, values, index, present, reverse):
+        ctx.save_for_backward(index, present, reverse)
+        return _rows(values, index) * present[..., None].to(values.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        index, present, reverse = ctx.saved_tensors
+        flat = grad.flatten(1, 2)
+        given = _rows(flat, index * index.shape[-1] + reverse)
+        return (given * present[..., None].to(grad.dtype)).sum(2), None, None, None
+
+
+def _rows(values: Tensor, index: Tensor) -> Tensor:
+    """values (batch, rows, width) at index (batch, tokens, slots)."""
+    batch, rows = values.shape[:2]
+    first = torch.arange(batch, device=values.device)[:, None, None] * rows
+    return values.flatten(0, 1)[index + first]
+
+
+def gather_vectors(
+    values: Float[Tensor, "batch tokens width"], neighbours: Neighbours
+) -> Float[Tensor, "batch tokens slots width"]:
+    """Each token's view of the vectors at its neighbours, 0 where there is none."""
+    return _GatherVectors.apply(values, neighbours.index, neighbours.present, neighbours.reverse)

@@ -18,7 +18,7 @@ from focus.errors import UserError
 from focus.random import normal, permutations, uniform
 from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import Context, Neighbours, Problem, Rows, Target
+from focus.tasks.records import Context, Problem, Rows, Target
 
 _WALK = 10  # puzzles grown one from the other in the neighbourhood mode
 _GIVEN_LOGIT = 8.0  # givens stand 16 above the other digits: V_allDiff can reach 0
@@ -264,16 +264,14 @@ class Sudoku(Task):
     def groups(self, x: Problem) -> Int[Tensor, "relations tokens"]:
         return _groups(self.box, x.grid.device)
 
-    def related_means(
+    def messages(
         self, h: Float[Tensor, "batch tokens width"], x: Problem
-    ) -> Float[Tensor, "batch tokens all_widths"]:
+    ) -> tuple[Float[Tensor, "batch tokens slots width"], None]:
+        """The means over row, column and box, as sums of a reshaped grid."""
         grid = h.unflatten(1, (self.box,) * 4)
         units = [grid.sum(axes, keepdim=True) for axes in ((3, 4), (1, 2), (2, 4))]
-        others = [(unit - grid) / (self.side - 1) for unit in units]
-        return torch.cat(others, -1).flatten(1, 4)
-
-    def neighbours(self, x: Problem) -> Neighbours:
-        return _neighbours(self.box, x.grid.device)
+        others = [((unit - grid) / (self.side - 1)).flatten(1, 4) for unit in units]
+        return torch.stack(others, 2), None
 
     # --------------------------------------------------------------- the answer
     def initial(self, x: Problem) -> Float[Tensor, "batch tokens channels"]:
@@ -376,28 +374,3 @@ def _relations(box: int, device: torch.device) -> Bool[Tensor, "shared relations
     """Same row, same column, same box."""
     groups = _groups(box, device)
     return (groups[:, :, None] == groups[:, None, :])[None]
-
-
-@lru_cache
-def _neighbours(box: int, device: torch.device) -> Neighbours:
-    """Slots: the other cells of the row, then of the column, then of the box."""
-    geometry = sudoku_solver.geometry(box)
-    side, cells = geometry.side, box**4
-    index = np.stack(
-        [
-            np.concatenate([np.setdiff1d(geometry.units[unit], [cell]) for unit in units])
-            for cell, units in enumerate(geometry.unit_of)
-        ]
-    )
-    relation = np.repeat(np.arange(3), side - 1)
-    reverse = np.zeros_like(index)
-    for cell in range(cells):
-        for slot, other in enumerate(index[cell]):
-            reverse[cell, slot] = np.flatnonzero(
-                (index[other] == cell) & (relation == relation[slot])
-            )[0]
-    slots, back, kind = (
-        torch.from_numpy(table.astype(np.int64))[None] for table in (index, reverse, relation)
-    )
-    table = Neighbours(slots, torch.ones_like(slots, dtype=torch.bool), back, kind)
-    return table.to(device)

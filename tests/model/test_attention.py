@@ -10,10 +10,12 @@ from tests.tasks.samples import batch
 
 @pytest.mark.parametrize("extra", [0, 3])
 @pytest.mark.parametrize("norm", [False, True])
-def test_groups_and_the_matrix_give_the_same_numbers(norm, extra):
+@pytest.mark.parametrize("padded", [False, True])
+def test_groups_and_the_matrix_give_the_same_numbers(padded, norm, extra):
     """Values, and the gradients of queries, keys, values and strengths."""
     task = Sudoku()
     x, _ = batch(task)
+    mask = torch.arange(81) < torch.tensor([[60], [81], [5], [70]]) if padded else None
     torch.manual_seed(0)
     qkv, gradient = torch.randn(4, 81 + extra, 3 * 64), torch.randn(4, 81 + extra, 64)
     found = []
@@ -21,9 +23,9 @@ def test_groups_and_the_matrix_give_the_same_numbers(norm, extra):
         strength = torch.tensor([[4.0, 0.0, -1.0], [0.5, 2.0, 1.0]], requires_grad=True)
         inputs = qkv.clone().requires_grad_()
         structure = (
-            by_groups(task.groups(x), extra)
+            by_groups(task.groups(x), mask, extra)
             if grouped
-            else by_bias(task.relations(x), None, extra, strength)
+            else by_bias(task.relations(x), mask, extra, strength)
         )
         out = related_attention(inputs, structure, strength, norm)
         found.append([out, *torch.autograd.grad(out, (inputs, strength), gradient)])

@@ -13,6 +13,7 @@ from focus.engines.maze_search import GOAL, OPEN, START
 from focus.errors import UserError
 from focus.tasks import Maze
 from focus.tasks.maze_tokens import is_route
+from focus.tasks.records import gather_neighbours, gather_vectors
 from tests.tasks.samples import TASKS, batch, random_state
 
 mazes = pytest.mark.parametrize("task", [TASKS["maze6"], TASKS["maze10"]])
@@ -255,3 +256,33 @@ def test_text_survives_a_round_trip():
     target = task.text_target().text(answer)
     assert (task.parse_text_target(question, target) == answer).all()
     assert task.parse_text_target(question, target.replace("S", "o")) is None
+
+
+def test_neighbours_point_back_and_agree_with_the_relations():
+    task = TASKS["maze6"]
+    x, _ = batch(task)
+    table = x.neighbours()
+    tokens, slots = table.index.shape[1:]
+    own = torch.arange(tokens)[None, :, None].expand_as(table.index)
+    flat = (table.index * slots + table.reverse).flatten(1)
+    back = table.index.flatten(1).gather(1, flat).reshape_as(own)
+    assert torch.equal(back[table.present], own[table.present])
+    pointed = (table.index[..., None] == torch.arange(tokens)) & table.present[..., None]
+    assert torch.equal(pointed.any(2), task.relations(x)[:, 0])
+
+
+@pytest.mark.parametrize("gather", [gather_neighbours, gather_vectors])
+def test_gradient_of_gathering_equals_autograd_of_plain_indexing(gather):
+    task = TASKS["maze6"]
+    x, _ = batch(task)
+    table, vectors = x.neighbours(), gather is gather_vectors
+    values = torch.randn(4, task.tokens, *((5,) if vectors else ()), requires_grad=True)
+    present = table.present[..., None] if vectors else table.present
+    plain = values[torch.arange(4)[:, None, None], table.index] * present
+    weights = torch.randn_like(plain)
+    ours, expected = (
+        torch.autograd.grad((gathered * weights).sum(), values)[0]
+        for gathered in (gather(values, table), plain)
+    )
+    torch.testing.assert_close(gather(values, table), plain)
+    torch.testing.assert_close(ours, expected)

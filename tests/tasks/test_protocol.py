@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from focus.random import example_keys
 from focus.tasks.base import step_weights
-from focus.tasks.records import gather_neighbours
 from tests.tasks.samples import TASKS, batch, random_state, rows
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
@@ -182,34 +181,13 @@ def test_sizes_are_what_the_task_says(task):
 
 
 @every_task
-def test_neighbours_point_back_and_agree_with_the_relations(task):
+def test_messages_have_the_shape_that_the_task_says(task):
     x, _ = batch(task)
-    table = task.neighbours(x)
-    tokens, slots = table.index.shape[1:]
-    own = torch.arange(tokens)[None, :, None].expand_as(table.index)
-    flat = (table.index * slots + table.reverse).flatten(1)
-    back = table.index.flatten(1).gather(1, flat).reshape_as(own)
-    assert torch.equal(back[table.present], own[table.present])
-    related = task.relations(x).any(1) if task.name == "sudoku" else task.relations(x)[:, 0]
-    related = related.expand(len(table.index), -1, -1)
-    pointed = (table.index[..., None] == torch.arange(tokens)) & table.present[..., None]
-    itself = torch.eye(tokens, dtype=torch.bool)
-    assert torch.equal(pointed.any(2) | itself, related | itself)
-
-
-@every_task
-def test_gradient_of_gathering_equals_autograd_of_plain_indexing(task):
-    x, _ = batch(task)
-    table = task.neighbours(x)
-    batch_size = len(x.cell)
-    values = torch.randn(2, batch_size, task.tokens, requires_grad=True)
-    weights = torch.randn(2, batch_size, *table.index.shape[1:])
-    (gather_neighbours(values, table) * weights).sum().backward()
-    ours, values.grad = values.grad, None
-    index = table.index.expand(2, batch_size, -1, -1).flatten(2)
-    plain = values.gather(2, index).reshape_as(weights) * table.present
-    (plain * weights).sum().backward()
-    torch.testing.assert_close(ours, values.grad)
+    heard, present = task.messages(torch.randn(4, task.tokens, 6), x)
+    assert heard.shape == (4, task.tokens, task.message_slots, 6)
+    if present is not None:
+        absent = ~present.expand(heard.shape[:-1])
+        assert not heard[absent].any()
 
 
 @every_task

@@ -149,4 +149,4 @@ def test_means_over_units_equal_those_over_the_relations(box):
     questions, answers = task.generate(1, 0, 3, "minimal")
     x, _ = task.unpack(task.pack(questions, answers))
     h = torch.randn(3, task.tokens, 5, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(task.related_means(h, x), Task.related_means(task, h, x))
+    torch.testing.assert_close(task.messages(h, x)[0], Task.messages(task, h, x)[0])
