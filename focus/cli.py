@@ -19,6 +19,7 @@ from focus.errors import UserError
 COMMANDS: dict[str, Callable[..., None]] = {
     "solve": evaluate.solve,
     "train": train.train,
+    "teach": train.teach,
     "eval": evaluate.eval_,
     "data show": data.show,
     "data prepare": data.prepare,
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 # Commands whose flags depend on their first word.
 SIGNATURES = {
     "train": train.train_signature,
+    "teach": train.teach_signature,
     "bench train": bench.train_signature,
     "bench select": bench.select_signature,
 }

@@ -1,4 +1,4 @@
-"""`focus train`: run a recipe."""
+"""`focus train` and `focus teach`: run a recipe."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
-from focus.recipes import BACKBONES, METHODS, TASKS, recipe
+from focus.recipes import BACKBONES, METHODS, TASKS, TEACHERS, recipe, teacher
 from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer
@@ -24,10 +24,22 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
     """The command for a recipe: its flags are the config's fields, with the recipe's defaults."""
     if not words or words[0].startswith("-"):
         raise UserError(f"name a recipe: focus train TASK[/BACKBONE][/METHOD], {_choices()}")
-    name, base = words[0], recipe(words[0])
-    folder = (
-        f"runs-out/{Path(name).parent.name if name.endswith('.json') else name.replace('/', '-')}"
-    )
+    return _signature(words, recipe(words[0]), words[0].replace("/", "-"))
+
+
+def teach_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
+    """The same for a teacher."""
+    if not words or words[0].startswith("-"):
+        raise UserError(f"name a teacher: focus teach {'|'.join(TEACHERS)}")
+    return _signature(words, teacher(words[0]), f"trm-{words[0]}")
+
+
+def _signature(
+    words: Sequence[str], base: RunConfig, name: str
+) -> tuple[Callable[..., None], list[str]]:
+    if words[0].endswith(".json"):
+        name = Path(words[0]).parent.name
+    folder = f"runs-out/{name}"
     if "--resume" in words:
         base = _stored(words, folder) or base
 
@@ -36,7 +48,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
         out: str = folder,
         resume: bool = False,
     ) -> None:
-        """Train a solver by a recipe.
+        """Train by a recipe.
 
         Args:
             config: the run.
@@ -74,6 +86,15 @@ def train() -> None:
     maze/smollm2-135m/random one of its comparisons. focus train RECIPE --help lists every field
     of the run as a flag, with the recipe's value. Several processes: torchrun
     --nproc-per-node N -m focus.cli train RECIPE.
+    """
+
+
+def teach() -> None:
+    """Train a TRM, the paper's teacher and a baseline of its own.
+
+    focus teach sudoku|maze (published settings) or mini-sudoku|mini-maze (minutes on a CPU)
+    [flags]; focus teach RECIPE --help lists every field of the run. A TRM's folder is a checkpoint
+    like any other: focus eval and focus solve take it.
     """
 
 

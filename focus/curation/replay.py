@@ -1,6 +1,7 @@
 """Collect a trajectory, select a state on it, replay it: the inner part of Algorithm 1."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,7 +12,6 @@ from focus.curation.selectors import Selector
 from focus.errors import UserError
 from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
-from focus.model.updater import Conditioning
 from focus.tasks.base import StepWeights
 from focus.tasks.records import Problem, Target, constant
 
@@ -49,7 +49,7 @@ class Selection:
 
 @torch.no_grad()
 def select(
-    solver: Solver, x: Problem, y: Target, conditioning: Conditioning, K_p: int, h: int,
+    solver: Solver, x: Problem, y: Target, conditioning: Any, K_p: int, h: int,
     selector: Selector, config: CurationConfig, keys: Int[Tensor, " batch"],
 ) -> Selection:  # fmt: skip
     """Roll out from s_0 without gradients in evaluation mode, score the candidates, choose."""
@@ -82,7 +82,7 @@ def select(
 
 
 def replay_loss(
-    solver: Solver, x: Problem, y: Target, conditioning: Conditioning, selection: Selection,
+    solver: Solver, x: Problem, y: Target, conditioning: Any, selection: Selection,
     h: int, config: CurationConfig,
 ) -> Float[Tensor, " batch"]:  # fmt: skip
     """l_aux = L_task(s~_1:h) + beta [D^rep - gamma]_+^2 per example; 0 where C_x is empty.

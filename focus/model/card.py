@@ -34,6 +34,11 @@ def _what(task: Task, config: SolverConfig) -> str:
     name = config.backbone.name
     if config.answer == "written":
         return f"{public_name(name)} with LoRA writes the answer once; it does not revise."
+    if config.answer == "trm":
+        return (
+            f"A Tiny Recursive Model (Jolicoeur-Martineau 2025) of width {config.trm.width}, "
+            "trained by deep supervision: the teacher of the paper, and a baseline of its own."
+        )
     encoder = (
         "A learned embedding of the clues, no language model,"
         if name == "none"

@@ -39,7 +39,7 @@ def releases() -> list[str]:
 
 def build_model(task: Task, config: SolverConfig) -> Model:
     """The model that a config names, untrained."""
-    return Solver(task, config) if config.answer == "revised" else Writer(task, config)
+    return Writer(task, config) if config.answer == "written" else Solver(task, config)
 
 
 def trained_weights(model: Model) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,18 +14,21 @@ from torch import Tensor, nn
 from focus.errors import UserError
 from focus.model.backbone import BackboneConfig, LanguageModel, build_backbone
 from focus.model.state import State
-from focus.model.updater import Conditioning, Updater, UpdaterConfig
+from focus.model.trm import TRM, TRMConfig
+from focus.model.updater import Updater, UpdaterConfig
 from focus.tasks.base import Codes, Task
 from focus.tasks.records import Problem
 
 
 @dataclass(frozen=True)
 class SolverConfig:
-    """The two parts of a solver, and whether it revises at all."""
+    """The two parts of a solver, and how it comes to its answer."""
 
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     updater: UpdaterConfig = field(default_factory=UpdaterConfig)
-    answer: Literal["revised", "written"] = "revised"  # written: Base and Direct LoRA SFT
+    trm: TRMConfig = field(default_factory=TRMConfig)
+    # written: Base and Direct LoRA SFT; trm: a TRM in place of the updater
+    answer: Literal["revised", "written", "trm"] = "revised"
 
 
 @dataclass(frozen=True)
@@ -43,21 +46,24 @@ class Solver(nn.Module):
     def __init__(self, task: Task, config: SolverConfig):
         super().__init__()
         self.task, self.config = task, config
-        self.backbone = build_backbone(task, config.backbone, config.updater.width)
-        self.updater = Updater(task, config.updater)
-        self.energy, self.loss = task.energy, task.loss
+        is_trm = config.answer == "trm"
+        width = config.trm.width if is_trm else config.updater.width
+        self.backbone = build_backbone(task, config.backbone, width)
+        self.updater = TRM(task, config.trm) if is_trm else Updater(task, config.updater)
+        self.energy = task.energy
+        self.loss = task.cross_entropy if is_trm else task.loss
         self.record: tuple[str, dict] | None = None  # config and notes of a loaded checkpoint
 
     def compile_parts(self) -> None:
         """Compile what training repeats, for one batch size: F, E_x, L_task, decoder layers."""
-        self.updater.compile(dynamic=False)
-        self.energy = torch.compile(self.task.energy, dynamic=False)
-        self.loss = torch.compile(self.task.loss, dynamic=False)
+        self.updater.compile_step()
+        self.energy = torch.compile(self.energy, dynamic=False)
+        self.loss = torch.compile(self.loss, dynamic=False)
         if isinstance(self.backbone, LanguageModel):
             for layer in getattr(self.backbone.decoder(), "layers", ()):
                 layer.compile(dynamic=False)
 
-    def encode(self, x: Problem, read: Tensor | None = None) -> Conditioning:
+    def encode(self, x: Problem, read: Tensor | None = None) -> Any:
         """R_{phi,psi}(x) and all else that a rollout needs, computed once.
 
         `read` is what the backbone has read of x already.
@@ -66,7 +72,7 @@ class Solver(nn.Module):
         return self.updater.condition(R, x)
 
     def roll(
-        self, state: State, conditioning: Conditioning, x: Problem, steps: int,
+        self, state: State, conditioning: Any, x: Problem, steps: int,
         keep: Collection[int] = (),
     ) -> Rollout:  # fmt: skip
         """Apply F `steps` times; keeps the complete states after the chosen numbers of steps."""

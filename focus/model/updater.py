@@ -137,6 +137,10 @@ class Updater(nn.Module):
         self.register_buffer("low", low, persistent=False)
         self.register_buffer("high", high, persistent=False)
 
+    def compile_step(self) -> None:
+        """Compile what a rollout repeats, for one batch size."""
+        self.compile(dynamic=False)
+
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
         """Prepare a rollout: everything that does not change from step to step."""
         context = self.task.context(x)

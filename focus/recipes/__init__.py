@@ -2,6 +2,7 @@
 
 `sudoku` is FOCUS without a language model, `sudoku/qwen3-1.7b` the paper's main run,
 `maze/smollm2-135m/random` another method on another backbone. A variant is a few lines on top.
+Teachers (TRM) have recipes of their own.
 """
 
 from pathlib import Path
@@ -9,9 +10,10 @@ from pathlib import Path
 from focus.errors import UserError
 from focus.recipes.methods import METHODS
 from focus.recipes.tasks import BACKBONES, TASKS, with_backbone
+from focus.recipes.teachers import TEACHERS
 from focus.training.config import RunConfig, read_config
 
-__all__ = ["BACKBONES", "METHODS", "TASKS", "recipe"]
+__all__ = ["BACKBONES", "METHODS", "TASKS", "TEACHERS", "recipe", "teacher"]
 
 
 def recipe(name: str) -> RunConfig:
@@ -33,3 +35,12 @@ def recipe(name: str) -> RunConfig:
         )
     config = with_backbone(TASKS[task](), *backbones)
     return METHODS[methods[0] if methods else "focus"](config)
+
+
+def teacher(name: str) -> RunConfig:
+    """The config of a teacher's recipe or of a stored `config.json`."""
+    if name.endswith(".json"):
+        return read_config(Path(name))
+    if name not in TEACHERS:
+        raise UserError(f"no teacher {name!r}; teachers: {', '.join(TEACHERS)}")
+    return TEACHERS[name]()

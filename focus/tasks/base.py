@@ -374,6 +374,17 @@ class Task(ABC):
         per_step = self.step_loss(z, x, y)
         return (per_step * step_weights(len(z), weights, z.device)[:, None]).sum(0)
 
+    def cross_entropy(
+        self,
+        z: Float[Tensor, "steps batch tokens channels"],
+        x: Problem,
+        y: Target,
+        weights: StepWeights = "linear",
+    ) -> Float[Tensor, " batch"]:
+        """The energy's term `ce` alone over the steps of a rollout: what a TRM learns from."""
+        per_step = self.energy_terms(z, x, y)["ce"]
+        return (per_step * step_weights(len(z), weights, z.device)[:, None]).sum(0)
+
     def eligible(
         self,
         exact_at: Bool[Tensor, "candidates batch"],

@@ -10,6 +10,7 @@ from focus.errors import UserError
 from focus.model.solver import SolverConfig
 from focus.tasks import Sudoku, Task
 from focus.tasks.base import StepWeights
+from focus.training.carry import CarryConfig
 
 # What an update trains on besides rollouts from s_0.
 Method = Literal["focus", "random", "energy-hard", "fixed-mix", "none"]
@@ -78,6 +79,7 @@ class RunConfig:
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     curation: CurationConfig = field(default_factory=CurationConfig)
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    carry: CarryConfig = field(default_factory=CarryConfig)
     read_ahead: int = 1  # updates whose puzzles the language model reads at once
     passes: int = 1  # updates made from each reading; the adapter learns once for all of them
     steps: int = 16  # base rollout, back-propagated through all
@@ -127,6 +129,10 @@ class RunConfig:
             )
         if self.round > 1 and optimizer.accumulate > 1:
             raise UserError("read-ahead and passes need optimizer.accumulate 1")
+        if self.carry.steps and (self.round > 1 or optimizer.accumulate > 1):
+            raise UserError("carry.steps needs optimizer.accumulate 1, read-ahead 1 and passes 1")
+        if self.carry.steps and self.solver.backbone.name != "none":
+            raise UserError("carry.steps is for solvers without a language model")
         at_its_end = {
             "optimizer.updates": optimizer.updates,
             "eval-every": self.eval_every,

@@ -63,8 +63,9 @@ class Trainer:
             np.concatenate([table.answers for table in tables]), config.augment,
         )  # fmt: skip
         self.on_device = Step(
-            self.model, rows.to(device), len(tables[0]), config, device, processes.rank
-        )
+            self.model, rows.to(device), len(tables[0]), config, device, self.share[0][1],
+            processes.rank,
+        )  # fmt: skip
         self.metrics = MetricsFile(folder, config.curation.candidates)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
 
@@ -188,15 +189,19 @@ class Trainer:
                 self.folder / "last", self.config, trained_weights(self.model), step.average,
                 optimizer_tensors(self.model, step.parts), tally,
                 {"update": self.update, "best": self.best, "seconds": self.seconds},
+                {} if step.carry is None else step.carry.tensors(),
             )  # fmt: skip
 
     def resume(self) -> None:
         """Go on from `last/`; from the start when a kill came before the first checkpoint."""
         folder, step = find_folder(self.folder / "last"), self.on_device
         if folder is not None:
-            weights, average, moments, tally, counters = load_state(
+            weights, average, moments, tally, counters, carried = load_state(
                 folder, self.config, self.device
             )
+            if step.carry is not None:
+                for name, value in carried.items():
+                    step.carry.tensors()[name].copy_(value)
             load_weights(self.model, weights, folder)
             restore_optimizer(self.model, step.parts, moments)
             if self.processes.first:  # the sums are those of all processes

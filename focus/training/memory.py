@@ -12,6 +12,7 @@ from torch import nn
 from focus.model.backbone import LanguageModel
 from focus.model.checkpoint import Model
 from focus.model.solver import Solver
+from focus.model.trm import TRM
 from focus.training.config import RunConfig
 
 _GIB = 2**30
@@ -84,6 +85,10 @@ def _updater_bytes(model: Model, config: RunConfig) -> int:
     """Activations of the rollouts that are back-propagated through."""
     if not isinstance(model, Solver):
         return 0
+    if isinstance(model.updater, TRM):  # only one cycle of a step has gradients
+        trm = model.updater.config
+        layers = (trm.inner + 1) * trm.layers * config.steps
+        return 2 * layers * model.task.tokens * trm.width * _UPDATER_TENSORS
     sizes = model.updater.config
     tokens = model.task.tokens + sizes.registers
     replayed = max(h for _, _, h in config.replay.stages) if config.replay.method != "none" else 0

@@ -52,9 +52,12 @@ def restore_optimizer(model: nn.Module, parts: list[Part], moments: Tensors) -> 
 
 def save_state(
     folder: Path, config: RunConfig, weights: Tensors, average: Tensors, moments: Tensors,
-    tally: list[Tensor], counters: dict,
+    tally: list[Tensor], counters: dict, carried: Tensors,
 ) -> None:  # fmt: skip
-    """Write the state; `counters` are the numbers that go with it."""
+    """Write the state; `counters` are the numbers that go with it.
+
+    A portable state leaves out what is carried from update to update: those puzzles begin anew.
+    """
     tensors = {f"weights/{name}": value for name, value in weights.items()}
     tensors |= {f"tally/{number}": value for number, value in enumerate(tally)}
     if config.optimizer.ema:
@@ -62,6 +65,8 @@ def save_state(
     tensors |= moments
     if config.portable:
         tensors = _reduce(tensors)
+    else:
+        tensors |= {f"carried/{name}": value for name, value in carried.items()}
     with atomic_folder(folder) as fresh:
         for number, shard in enumerate(_shards(tensors), 1):
             save_file(shard, fresh / f"state-{number}.safetensors")
@@ -71,8 +76,8 @@ def save_state(
 
 def load_state(
     folder: Path, config: RunConfig, device: str
-) -> tuple[Tensors, Tensors, Tensors, list[Tensor], dict]:
-    """Weights, average, moments, tally and counters of a checked folder of the same run."""
+) -> tuple[Tensors, Tensors, Tensors, list[Tensor], dict, Tensors]:
+    """Weights, average, moments, tally, counters and what is carried, of a checked folder."""
     check_folder(folder)
     stored = read_config(folder / "config.json")
     other = first_difference(stored, config)
@@ -93,7 +98,7 @@ def load_state(
     moments = {key: value for key, value in tensors.items() if key.split("/")[0] in _MOMENTS}
     tally = [value for _, value in sorted(part("tally").items())]
     counters = json.loads((folder / "trainer.json").read_text(encoding="utf-8"))
-    return weights, average, moments, tally, counters
+    return weights, average, moments, tally, counters, part("carried")
 
 
 def _shards(tensors: Tensors) -> list[Tensors]:

@@ -21,6 +21,7 @@ from focus.model.solver import Solver
 from focus.random import example_keys, uniform
 from focus.tasks.records import Problem, Target
 from focus.training.capture import Graphs
+from focus.training.carry import Carry
 from focus.training.config import RunConfig
 from focus.training.metrics import Tally
 from focus.training.optimizer import Part, make_parts, set_learning_rates
@@ -36,9 +37,13 @@ class Step:
     """The device side of a run."""
 
     def __init__(
-        self, model: Model, rows, own_rows: int, config: RunConfig, device: str, rank: int = 0
-    ):
-        """`rows` are packed puzzles, the first `own_rows` of them the training split's."""
+        self, model: Model, rows, own_rows: int, config: RunConfig, device: str, mine: slice,
+        rank: int = 0,
+    ):  # fmt: skip
+        """`rows` are packed puzzles, the first `own_rows` of them the training split's.
+
+        `mine` are the examples of a mini-batch that this process takes.
+        """
         self.own_rows, self.rank = own_rows, rank
         self.model, self.rows, self.config, self.device = model, rows, config, device
         self.average = {n: w.clone() for n, w in trained_weights(model).items()}
@@ -56,6 +61,10 @@ class Step:
         self.reading: Reading | None = None
         if isinstance(model, Solver) and isinstance(model.backbone, LanguageModel):
             self.reading = Reading(model.backbone, config.read_ahead)
+        self.carry: Carry | None = None
+        if config.carry.steps and isinstance(model, Solver):
+            x, _ = self.batch(self.update, self._examples(0, mine))
+            self.carry = Carry(config.carry, model.updater.initial(x))
         # A model that writes reads its target on the host: no graph can hold that.
         self.captured = config.capture and device != "cpu" and isinstance(model, Solver)
         self._graphs = Graphs(device, self._changing) if self.captured else None
@@ -119,13 +128,16 @@ class Step:
         config = self.config
         example = self._examples(self.minibatch, mine)
         keys = example_keys(config.seed, self.update, example)
-        x, y = self.batch(self.source, example)
+        source = self.source if self.carry is None else self.carry.draw(self.update)
+        x, y = self.batch(source, example)
         read = None if self.reading is None else self.reading.take(self.slot)
-        part = losses(self.model, x, y, keys, config, replaying, K_p, h, read)
+        part = losses(self.model, x, y, keys, config, replaying, K_p, h, read, self.carry)
         loss = (part.base + config.replay.weight * part.auxiliary).sum() / config.optimizer.batch
         loss.backward()
         if self.reading is not None and read is not None and read.grad is not None:
             self.reading.give(self.slot, read.grad)
+        if self.carry is not None and part.last is not None:
+            self.carry.keep(part.last, example_keys(config.seed, source, example))
         self.finite.logical_and_(loss.isfinite())
         still = -h * math.log(config.curation.rho)
         self.tally.add_batch(loss, part.exact, part.replayed, part.selection, still)
@@ -162,7 +174,8 @@ class Step:
         grads = [weight.grad for weight in self.weights if weight.grad is not None]
         kept = [*self.average.values(), *self.tally.tensors(), self.finite]
         read = [] if self.reading is None else self.reading.tensors()
-        return [*self.weights, *grads, *moments, *kept, *read]
+        carried = [] if self.carry is None else list(self.carry.tensors().values())
+        return [*self.weights, *grads, *moments, *kept, *read, *carried]
 
     # ------------------------------------------------------------------ the puzzles
     def _examples(self, minibatch: int | Tensor, mine: slice) -> Tensor:

@@ -1,10 +1,12 @@
 """One update of Algorithm 1, for every method of the paper."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from focus.curation.replay import Selection, replay_loss, select
 from focus.curation.selectors import Frontier, HighestEnergy, Selector, Uniform
@@ -12,10 +14,10 @@ from focus.errors import UserError
 from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
-from focus.model.updater import Conditioning
 from focus.model.writer import Writer
 from focus.random import uniform
 from focus.tasks.records import Problem, Target
+from focus.training.carry import Carry
 from focus.training.config import RunConfig
 
 _MIXTURE, _ROLLOUT_STEP = 80, 81  # random streams
@@ -30,6 +32,7 @@ class Losses:
     exact: Float[Tensor, " batch"]  # of the base rollout's end
     replayed: Float[Tensor, " batch"]  # 1 where an auxiliary state was trained on
     selection: Selection | None
+    last: State | None = None  # where the base rollout ended
 
 
 def selector_of(config: RunConfig) -> Selector:
@@ -45,7 +48,7 @@ def selector_of(config: RunConfig) -> Selector:
 
 
 def mixture_state(
-    solver: Solver, x: Problem, y: Target, conditioning: Conditioning, K_p: int,
+    solver: Solver, x: Problem, y: Target, conditioning: Any, K_p: int,
     shares: tuple[float, float, float], keys: Int[Tensor, " batch"],
 ) -> State:  # fmt: skip
     """Start states drawn from initial / corrupted target / visited on a rollout."""
@@ -64,11 +67,12 @@ def mixture_state(
 
 def losses(
     model: Model, x: Problem, y: Target, keys: Int[Tensor, " batch"], config: RunConfig,
-    replaying: bool, K_p: int, h: int, read: Tensor | None = None,
+    replaying: bool, K_p: int, h: int, read: Tensor | None = None, carry: Carry | None = None,
 ) -> Losses:  # fmt: skip
     """l_base and l_aux of a mini-batch; R is computed once and shared by both.
 
-    `read` is what the backbone has read of the puzzles already.
+    `read` is what the backbone has read of the puzzles already; `carry` holds the states from
+    which base rollouts go on.
     """
     zero = torch.zeros(len(keys), device=keys.device)
     if isinstance(model, Writer):
@@ -76,6 +80,7 @@ def losses(
     solver, task, replay = model, model.task, config.replay
     conditioning = solver.encode(x, read)
     selection, auxiliary, base, exact, replayed = None, zero, zero, zero, zero
+    last: State | None = None
     if replaying and replay.method == "fixed-mix":
         start = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)
         answers = solver.roll(start, conditioning, x, h).answers
@@ -91,10 +96,18 @@ def losses(
         falling_back = replaying and not replay.base_always
         mixture = (1.0, 0.0, 0.0) if falling_back else replay.base_mixture
         start = mixture_state(solver, x, y, conditioning, K_p, mixture, keys)
-        answers = solver.roll(start, conditioning, x, config.steps).answers
+        if carry is not None:
+            start = carry.start(start)
+        rollout = solver.roll(start, conditioning, x, config.steps)
+        answers, last = rollout.answers, rollout.last
         base = solver.loss(answers, x, y, config.step_weights)
         exact = task.exact(answers[-1], x, y).float()
+        if "halt" in last.u:
+            believed = last.u["halt"][:, 0]
+            base = base + config.carry.halt_weight * functional.binary_cross_entropy_with_logits(
+                believed, exact, reduction="none"
+            )
         if replaying and not replay.base_always and selection is not None:
             # Maze: a replayed example has no base loss, one without a candidate has only that.
             base = base * ~selection.eligible
-    return Losses(base, auxiliary, exact, replayed, selection)
+    return Losses(base, auxiliary, exact, replayed, selection, last)

@@ -1,0 +1,218 @@
+"""The Tiny Recursive Model (Jolicoeur-Martineau 2025), as an updater: the paper's teacher.
+
+One call is one supervision step. It runs `outer` cycles, of which only the last one has gradients;
+a cycle refines the latent z_L `inner` times, z_L <- net(z_L + z_H + x), and then the latent of the
+answer once, z_H <- net(z_H + z_L). The same two layers do all of it. The answer is read off z_H
+anew at every step, beside a logit that says whether it is right (`halt`).
+
+Sudoku mixes its tokens with an MLP over them and needs no positions; mazes attend, with rotary
+positions over row and column. Ours: no prefix of puzzle embeddings, and the cells of a maze that
+are walls are no tokens.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from focus.errors import UserError
+from focus.model.precision import mixed_precision, rms_norm, working_dtype
+from focus.model.state import State
+from focus.tasks.base import Task
+from focus.tasks.records import Problem
+
+_HIDDEN = -1e4  # attention bias of padding
+_LONGEST = 64.0  # wavelength of the slowest rotation, in cells
+
+
+@dataclass(frozen=True)
+class TRMConfig:
+    """Sizes of a TRM; the published ones."""
+
+    width: int = 512
+    layers: int = 2
+    heads: int = 8
+    mixer: Literal["mlp", "attention"] = "mlp"  # mlp: Sudoku, attention: mazes
+    outer: int = 3  # H cycles
+    inner: int = 6  # L cycles (6 / 4)
+
+    def __post_init__(self):
+        if self.width % (4 * self.heads):
+            raise UserError(
+                f"solver.trm.width ({self.width}) must be a multiple of four times "
+                f"solver.trm.heads ({self.heads})"
+            )
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """What stays the same over the steps: the embedded puzzle, positions, padding."""
+
+    inputs: Float[Tensor, "batch tokens width"]
+    rotation: tuple[Tensor, Tensor] | None  # cosines and sines
+    bias: Float[Tensor, "batch 1 1 tokens"] | None
+
+    def detach(self) -> "Conditioning":
+        """Cut off from the embedding."""
+        return Conditioning(self.inputs.detach(), self.rotation, self.bias)
+
+
+class SwiGLU(nn.Module):
+    """A gated hidden layer 8/3 as wide as its input, rounded up to 256s as published."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        hidden = math.ceil(width * 8 / 3 / 256) * 256
+        self.up = nn.Linear(width, 2 * hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, h: Float[Tensor, "*lead width"]) -> Float[Tensor, "*lead width"]:
+        gate, value = self.up(h).chunk(2, -1)
+        return self.down(functional.silu(gate) * value)
+
+
+class Layer(nn.Module):
+    """Mix the tokens, then each token by itself; norms come after, without weights."""
+
+    def __init__(self, config: TRMConfig, tokens: int):
+        super().__init__()
+        self.heads, self.mixer = config.heads, config.mixer
+        if config.mixer == "mlp":
+            self.mix = SwiGLU(tokens)
+        else:
+            self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
+            self.out = nn.Linear(config.width, config.width, bias=False)
+        self.mlp = SwiGLU(config.width)
+
+    def forward(
+        self, h: Float[Tensor, "batch tokens width"], conditioning: Conditioning
+    ) -> Float[Tensor, "batch tokens width"]:
+        """One layer."""
+        if self.mixer == "mlp":
+            mixed = self.mix(h.transpose(1, 2)).transpose(1, 2)
+        else:
+            mixed = self._attend(h, conditioning)
+        h = rms_norm(h + mixed)
+        return rms_norm(h + self.mlp(h))
+
+    def _attend(self, h: Tensor, conditioning: Conditioning) -> Tensor:
+        assert conditioning.rotation is not None
+        q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        q, k = (rotate(x, *conditioning.rotation) for x in (q, k))
+        bias = None if conditioning.bias is None else conditioning.bias.to(q.dtype)
+        mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """Rotary positions: pairs of numbers turned by angles (batch, 1, tokens, size / 2)."""
+    one, two = x.chunk(2, -1)
+    turned = torch.cat([one * cosine - two * sine, one * sine + two * cosine], -1)
+    return turned.to(x.dtype)
+
+
+class Net(nn.Module):
+    """The layers that both latents share."""
+
+    def __init__(self, config: TRMConfig, tokens: int):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(config, tokens) for _ in range(config.layers))
+
+    def forward(
+        self, h: Float[Tensor, "batch tokens width"], conditioning: Conditioning
+    ) -> Float[Tensor, "batch tokens width"]:
+        """All layers."""
+        for layer in self.layers:
+            h = layer(h, conditioning)
+        return h
+
+
+class TRM(nn.Module):
+    """The recurrent part of a TRM for a task."""
+
+    high_start: Tensor
+    low_start: Tensor
+
+    def __init__(self, task: Task, config: TRMConfig):
+        super().__init__()
+        if config.mixer == "mlp" and task.padded:
+            raise UserError(f"solver.trm.mixer: {task.name} differs in its tokens; use attention")
+        self.task, self.config = task, config
+        self.net = Net(config, task.tokens)
+        self.head = nn.Linear(config.width, task.width, bias=False)
+        self.halt = nn.Linear(config.width, 1)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):  # as published; torch's own are half as large
+                deviation = module.in_features**-0.5
+                nn.init.trunc_normal_(module.weight, 0.0, deviation, -2 * deviation, 2 * deviation)
+        nn.init.zeros_(self.halt.weight)
+        nn.init.constant_(self.halt.bias, -5.0)  # at first nothing is believed to be right
+        # Where both latents begin: random, the same in every model.
+        generator = torch.Generator().manual_seed(0)
+        for name in ("high_start", "low_start"):
+            start = torch.randn(config.width, generator=generator).clamp(-2, 2)
+            self.register_buffer(name, start, persistent=False)
+
+    def compile_step(self) -> None:
+        """Compile what a step repeats, for one batch size."""
+        self.net.compile(dynamic=False)
+
+    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
+        """The embedded puzzle, scaled to unit size, and the positions."""
+        inputs = rms_norm(R).to(working_dtype(R.device))
+        if self.config.mixer == "mlp":
+            return Conditioning(inputs, None, None)
+        size = self.config.width // self.config.heads
+        number = torch.arange(size // 4, device=R.device) / max(1, size // 4 - 1)
+        frequency = 2 * math.pi / (2.0 * (_LONGEST / 2) ** number)
+        position = self.task.context(x).position.float()
+        angle = (position[..., None] * frequency).flatten(-2)[:, None]
+        rotation = angle.cos().to(inputs.dtype), angle.sin().to(inputs.dtype)
+        return Conditioning(inputs, rotation, _bias(x.mask) if self.task.padded else None)
+
+    def initial(self, x: Problem) -> State:
+        """s_0."""
+        z = self.task.initial(x)
+        dtype, shape = working_dtype(z.device), (*x.cell.shape, -1)
+        return State(
+            z,
+            {
+                "high": self.high_start.expand(shape).to(dtype),
+                "low": self.low_start.expand(shape).to(dtype),
+                "halt": z.new_full((len(z), 1), -5.0),
+            },
+        )
+
+    def forward(self, state: State, conditioning: Conditioning, x: Problem) -> State:
+        """One supervision step."""
+        with mixed_precision(state.z.device):
+            high, low = state.u["high"], state.u["low"]
+            with torch.no_grad():
+                for _ in range(self.config.outer - 1):
+                    high, low = self._cycle(high, low, conditioning)
+            high, low = self._cycle(high.detach(), low.detach(), conditioning)
+            logits, halt = self.head(high).float(), self.halt(_mean(high, x)).float()
+        low_bound, high_bound = self.task.bounds(logits.device)
+        z = self.task.clamp(logits.clamp(low_bound, high_bound), x)
+        return State(z, {"high": high, "low": low, "halt": halt})
+
+    def _cycle(
+        self, high: Tensor, low: Tensor, conditioning: Conditioning
+    ) -> tuple[Tensor, Tensor]:
+        for _ in range(self.config.inner):
+            low = self.net(low + high + conditioning.inputs, conditioning)
+        return self.net(high + low, conditioning), low
+
+
+def _bias(mask: Bool[Tensor, "batch tokens"]) -> Float[Tensor, "batch 1 1 tokens"]:
+    return torch.where(mask, 0.0, _HIDDEN)[:, None, None, :]
+
+
+def _mean(h: Float[Tensor, "batch tokens width"], x: Problem) -> Float[Tensor, "batch width"]:
+    """The mean over the tokens that are not padding."""
+    mask = x.mask[..., None].to(h.dtype)
+    return (h * mask).sum(1) / mask.sum(1)

@@ -1,0 +1,68 @@
+"""TRM teachers, with the published settings; smaller ones for a CPU."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from focus.model.solver import SolverConfig
+from focus.model.trm import TRMConfig
+from focus.recipes.tasks import maze, mini_maze, mini_sudoku, sudoku
+from focus.tasks import Maze
+from focus.training.carry import CarryConfig
+from focus.training.config import OptimizerConfig, RunConfig
+
+
+def _teacher(config: RunConfig, trm: TRMConfig, optimizer: OptimizerConfig) -> RunConfig:
+    """A run that trains a TRM by deep supervision instead of an updater by FOCUS."""
+    task = config.task
+    if isinstance(task, Maze):  # it marks cells; there are no parents to follow
+        task = replace(task, decoder="threshold")
+    return replace(
+        config, task=task, solver=SolverConfig(trm=trm, answer="trm"), optimizer=optimizer,
+        replay=replace(config.replay, method="none", base_mixture=(1.0, 0.0, 0.0)),
+        carry=CarryConfig(steps=16), steps=1, step_weights="uniform", eval_steps=16,
+    )  # fmt: skip
+
+
+def _published(updates: int) -> OptimizerConfig:
+    return OptimizerConfig(
+        updates=updates, batch=768, accumulate=1, learning_rate=1e-4, warmup=2_000,
+        knots=((1.0, 0.01),), weight_decay=1.0, ema=0.999,
+    )  # fmt: skip
+
+
+def trm_sudoku() -> RunConfig:
+    """TRM on Sudoku-Extreme: tokens mixed by an MLP."""
+    return _teacher(sudoku(), TRMConfig(), _published(60_000))
+
+
+def trm_maze() -> RunConfig:
+    """TRM on Maze-Hard: attention, and four refinements a cycle."""
+    return _teacher(maze(), TRMConfig(mixer="attention", inner=4), _published(60_000))
+
+
+def _small(config: RunConfig) -> OptimizerConfig:
+    return replace(
+        config.optimizer, updates=1_000, learning_rate=2e-3, knots=((1.0, 0.01),), ema=0.99
+    )
+
+
+def trm_mini_sudoku() -> RunConfig:
+    """A small and shallow TRM on 4x4 Sudokus: two minutes on two cores."""
+    config = mini_sudoku()
+    config = _teacher(config, TRMConfig(width=64, heads=4, outer=1, inner=1), _small(config))
+    return replace(config, carry=CarryConfig(steps=4))
+
+
+def trm_mini_maze() -> RunConfig:
+    """A small and shallow TRM on 10x10 mazes."""
+    config = mini_maze()
+    trm = TRMConfig(width=64, heads=4, mixer="attention", outer=1, inner=1)
+    return replace(_teacher(config, trm, _small(config)), carry=CarryConfig(steps=4))
+
+
+TEACHERS: dict[str, Callable[[], RunConfig]] = {
+    "sudoku": trm_sudoku,
+    "maze": trm_maze,
+    "mini-sudoku": trm_mini_sudoku,
+    "mini-maze": trm_mini_maze,
+}

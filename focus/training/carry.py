@@ -1,0 +1,83 @@
+"""Deep supervision: puzzles stay for several updates, and so do their states.
+
+An update goes on from where the last one left a puzzle, detached; it is replaced by a new puzzle
+after `steps` updates, or before, when the model believes its answer (`halt`) and has done the
+least number of steps drawn for it.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from focus.errors import UserError
+from focus.model.state import State
+from focus.random import uniform
+
+_LEAST, _EXPLORES = 84, 85  # random streams
+
+
+@dataclass(frozen=True)
+class CarryConfig:
+    """How long puzzles stay; TRM's values where it is used."""
+
+    steps: int = 0  # updates for which a puzzle stays at most (16 for TRM); 0 = it never stays
+    explore: float = 0.1  # share of puzzles that must stay for a random number of steps
+    halt_weight: float = 0.5  # of the loss of the halting logit
+
+    def __post_init__(self):
+        if self.steps < 0 or not 0 <= self.explore <= 1:
+            raise UserError("carry.steps must not be negative, carry.explore is a share of 1")
+
+
+class Carry:
+    """The puzzles of a batch: when each was drawn, for how long it is here, its state."""
+
+    def __init__(self, config: CarryConfig, initial: State):
+        """`initial` gives the shapes of the states."""
+        self.config = config
+        batch, device = len(initial.z), initial.z.device
+        self.drawn = torch.zeros(batch, dtype=torch.long, device=device)
+        # The first puzzles count as of different ages, so that they are not all replaced at once.
+        self.age = torch.arange(batch, device=device) % max(1, config.steps)
+        self.ended = torch.ones(batch, dtype=torch.bool, device=device)
+        self.state = initial.map(lambda tensor: tensor.detach().clone())
+
+    def draw(self, update: Tensor) -> Int[Tensor, " batch"]:
+        """The updates for which the puzzles of this one were drawn; ended ones are drawn now."""
+        self.drawn.copy_(torch.where(self.ended, update, self.drawn))
+        self.age.masked_fill_(self.ended & (update > 0), 0)
+        return self.drawn.clone()
+
+    def start(self, initial: State) -> State:
+        """The states to go on from."""
+
+        def pick(kept: Tensor, new: Tensor) -> Tensor:
+            ended = self.ended.view(-1, *(1 for _ in kept.shape[1:]))
+            return torch.where(ended, new, kept)
+
+        u = {name: pick(kept, initial.u[name]) for name, kept in self.state.u.items()}
+        return State(pick(self.state.z, initial.z), u)
+
+    @torch.no_grad()
+    def keep(self, last: State, keys: Int[Tensor, " batch"]) -> None:
+        """Keep the states after a step, and decide which puzzles have ended; keyed by puzzle."""
+        self.state.z.copy_(last.z)
+        for name, kept in self.state.u.items():
+            kept.copy_(last.u[name])
+        self.age.add_(1)
+        self.ended.copy_(self.age >= self.config.steps)
+        if "halt" in last.u:
+            believed = last.u["halt"][:, 0] > 0
+            self.ended.logical_or_(believed & (self.age >= self._least(keys)))
+
+    def _least(self, keys: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
+        """Steps that a puzzle stays at least: 1, or a random number from 2."""
+        drawn = 2 + (uniform(keys, _LEAST) * (self.config.steps - 1)).long()
+        return torch.where(uniform(keys, _EXPLORES) < self.config.explore, drawn, 1)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that an update changes, by name."""
+        named: dict[str, Tensor] = {"drawn": self.drawn, "age": self.age, "ended": self.ended}
+        return {**named, "z": self.state.z, **{f"u.{n}": v for n, v in self.state.u.items()}}

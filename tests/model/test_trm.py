@@ -1,0 +1,217 @@
+"""TRM against slow code written from its definition, and deep supervision on constructed cases."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional
+
+from focus.cli import main
+from focus.errors import UserError
+from focus.model.checkpoint import load_model, trained_weights
+from focus.model.solver import Solver, SolverConfig
+from focus.model.state import State
+from focus.model.trm import TRMConfig, rotate
+from focus.recipes import teacher
+from focus.tasks import Maze, Sudoku
+from focus.training.carry import Carry, CarryConfig
+from focus.training.loop import Trainer
+from tests.tasks.samples import batch
+
+TASKS = {"mlp": Sudoku(box=2), "attention": Maze(size=6, min_path=6, max_tokens=36)}
+
+
+def a_solver(mixer: str) -> Solver:
+    torch.manual_seed(0)
+    config = TRMConfig(width=32, heads=2, mixer=mixer, outer=3, inner=2)
+    return Solver(TASKS[mixer], SolverConfig(trm=config, answer="trm"))
+
+
+def slow_norm(h):
+    return h / (h.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+
+def slow_swiglu(part, h):
+    both = h @ part.up.weight.T
+    gate, value = both[..., : both.shape[-1] // 2], both[..., both.shape[-1] // 2 :]
+    return (gate * torch.sigmoid(gate) * value) @ part.down.weight.T
+
+
+def slow_attention(layer, h, x):
+    """One puzzle and one head at a time."""
+    out = torch.zeros_like(h)
+    size = h.shape[-1] // layer.heads
+    for b in range(len(h)):
+        live = [i for i in range(h.shape[1]) if x.mask[b, i]]
+        q, k, v = (h[b] @ layer.qkv.weight.T).chunk(3, -1)
+        for head in range(layer.heads):
+            part = slice(head * size, (head + 1) * size)
+            turned = []
+            for t in (q[:, part], k[:, part]):
+                rows = []
+                for i in range(h.shape[1]):
+                    cell = int(x.cell[b, i])
+                    numbers = []
+                    for place in (cell // 6, cell % 6):
+                        for n in range(size // 4):
+                            share = n / max(1, size // 4 - 1)
+                            numbers.append(place * 2 * torch.pi / (2.0 * 32.0**share))
+                    angle = torch.tensor(numbers)
+                    one, two = t[i, : size // 2], t[i, size // 2 :]
+                    rows.append(
+                        torch.cat(
+                            [
+                                one * angle.cos() - two * angle.sin(),
+                                one * angle.sin() + two * angle.cos(),
+                            ]
+                        )
+                    )
+                turned.append(torch.stack(rows))
+            scores = turned[0] @ turned[1][live].T / size**0.5
+            out[b, :, part] = scores.softmax(-1) @ v[live][:, part]
+    return out @ layer.out.weight.T
+
+
+def slow_net(solver, h, x):
+    for layer in solver.updater.net.layers:
+        if layer.mixer == "mlp":
+            mixed = slow_swiglu(layer.mix, h.transpose(1, 2)).transpose(1, 2)
+        else:
+            mixed = slow_attention(layer, h, x)
+        h = slow_norm(h + mixed)
+        h = slow_norm(h + slow_swiglu(layer.mlp, h))
+    return h
+
+
+@pytest.mark.parametrize("mixer", ["mlp", "attention"])
+def test_a_supervision_step_is_the_definition_with_its_gradient(mixer):
+    solver = a_solver(mixer)
+    x, y = batch(solver.task)
+    state = solver.updater.initial(x)
+    embedded = slow_norm(solver.backbone.project(solver.backbone.read(x)))
+    high, low = state.u["high"], state.u["low"]
+    for cycle in range(3):
+        inputs = embedded if cycle == 2 else embedded.detach()
+        for _ in range(2):
+            low = slow_net(solver, low + high + inputs, x)
+        high = slow_net(solver, high + low, x)
+        if cycle < 2:
+            high, low = high.detach(), low.detach()
+    logits = high @ solver.updater.head.weight.T
+    mean = (high * x.mask[..., None]).sum(1) / x.mask.sum(1, keepdim=True)
+    halt = mean @ solver.updater.halt.weight.T + solver.updater.halt.bias
+    found = solver.roll(state, solver.encode(x), x, 1).last
+    low_bound, high_bound = solver.task.bounds(logits.device)
+    expected = solver.task.clamp(logits.clamp(low_bound, high_bound), x)
+    torch.testing.assert_close(found.z, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.u["high"], high, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found.u["halt"], halt, rtol=1e-4, atol=1e-5)
+    weights = list(trained_weights(solver))
+    named = dict(solver.named_parameters())
+    grads = [
+        torch.autograd.grad(
+            solver.loss(z[None], x, y).sum(), [named[n] for n in weights], allow_unused=True
+        )
+        for z in (found.z, expected)
+    ]
+    for name, one, two in zip(weights, *grads, strict=True):
+        assert (one is None) == (two is None), name
+        if one is not None:
+            torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
+
+
+def test_rotations_depend_on_the_difference_of_positions_alone():
+    torch.manual_seed(0)
+    q, k = torch.randn(2, 1, 1, 1, 8).unbind()
+    angle = torch.rand(4)
+    products = []
+    for first in (0.0, 3.0):
+        turned = [
+            rotate(t, (place * angle).cos(), (place * angle).sin())
+            for t, place in ((q, first), (k, first + 2.0))
+        ]
+        products.append((turned[0] * turned[1]).sum())
+    torch.testing.assert_close(*products)
+
+
+def a_state(halt: list[float]) -> State:
+    count = len(halt)
+    return State(torch.zeros(count, 2, 1), {"halt": torch.tensor(halt)[:, None]})
+
+
+def test_puzzles_stay_until_they_are_believed_or_too_old():
+    carry = Carry(CarryConfig(steps=3, explore=0.0), a_state([0.0] * 3))
+    keys = torch.arange(3)
+    drawn = []
+    for update, halt in enumerate(
+        [[-1.0, 1.0, -1.0], [-1.0, -1.0, -1.0], [-1.0, 1.0, -1.0], [1.0] * 3]
+    ):
+        drawn.append(carry.draw(torch.tensor(update)).tolist())
+        started = carry.start(a_state([9.0] * 3))
+        assert (started.u["halt"][:, 0] == 9.0).tolist() == [d == update for d in drawn[-1]]
+        carry.keep(a_state(halt), keys)
+    # The second is replaced once it is believed, all after three updates.
+    assert drawn == [[0, 0, 0], [0, 1, 0], [0, 1, 0], [3, 3, 3]]
+
+
+def test_exploring_puzzles_stay_though_they_are_believed():
+    carry = Carry(CarryConfig(steps=16, explore=1.0), a_state([0.0] * 64))
+    keys = torch.arange(64) * 7919
+    carry.draw(torch.tensor(0))
+    carry.keep(a_state([1.0] * 64), keys)
+    assert not carry.ended.any()
+    for _ in range(15):
+        carry.keep(a_state([1.0] * 64), keys)
+    assert carry.ended.all()
+
+
+@pytest.mark.parametrize("name", ["mini-sudoku", "mini-maze"])
+def test_a_teacher_trains_resumes_and_is_a_checkpoint(tmp_path, name):
+    config = teacher(name)
+    config = replace(
+        config, optimizer=replace(config.optimizer, updates=6, batch=8, warmup=2),
+        solver=replace(config.solver, trm=replace(config.solver.trm, width=32, heads=2)),
+        eval_every=6, eval_rows=10, save_every=3, log_every=1,
+    )  # fmt: skip
+    whole = Trainer(config, tmp_path)
+    for _ in range(3):
+        whole.step()
+    whole.save()
+    again = Trainer(config, tmp_path)
+    again.resume()
+    assert torch.equal(again.on_device.carry.drawn, whole.on_device.carry.drawn)
+    for trainer in (whole, again):
+        for _ in range(3):
+            trainer.step()
+    for weight, other in zip(whole.on_device.weights, again.on_device.weights, strict=True):
+        assert torch.equal(weight, other)
+    whole.validate()
+    assert isinstance(load_model(tmp_path), Solver)
+
+
+def test_deep_supervision_goes_on_from_the_carried_state(tmp_path):
+    """Two updates with a learning rate of zero are two steps of one rollout."""
+    config = teacher("mini-sudoku")
+    config = replace(
+        config, optimizer=replace(config.optimizer, batch=4, learning_rate=0.0, warmup=0),
+        carry=CarryConfig(steps=4),
+    )  # fmt: skip
+    trainer = Trainer(config, tmp_path)
+    step = trainer.on_device
+    x, _ = step.batch(torch.tensor(0), torch.arange(4))
+    trainer.step()
+    trainer.step()
+    solver = trainer.model
+    with torch.no_grad():
+        rollout = solver.roll(solver.updater.initial(x), solver.encode(x), x, 2)
+    torch.testing.assert_close(step.carry.state.u["high"], rollout.last.u["high"])
+    assert functional.mse_loss(step.carry.state.z, rollout.answers[0]) > 0
+
+
+def test_what_cannot_be_is_refused(capsys):
+    with pytest.raises(UserError, match="use attention"):
+        Solver(TASKS["attention"], SolverConfig(answer="trm"))
+    with pytest.raises(UserError, match="multiple of four"):
+        TRMConfig(width=100)
+    assert main(["teach", "chess"]) == 2
+    assert "teachers: sudoku" in capsys.readouterr().err
