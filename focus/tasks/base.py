@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from focus.errors import UserError
@@ -232,6 +232,17 @@ class Task(ABC):
         """A random symmetry of every puzzle, labels included; the identity if there is none."""
         return rows
 
+    def variants(self, rows: TensorRecord) -> Sequence[TensorRecord]:
+        """The stored symmetries of packed puzzles, each as rows without augmentation."""
+        return [rows]
+
+    def augment_opinions(
+        self, opinions: UInt8[Tensor, "batch variants steps tokens classes"],
+        keys: Int[Tensor, " batch"],
+    ) -> UInt8[Tensor, "batch steps tokens classes"]:  # fmt: skip
+        """A teacher's opinions under the symmetries that `augment` draws with the same keys."""
+        return opinions[:, 0]
+
     @abstractmethod
     def unpack(self, rows: TensorRecord) -> tuple[Problem, Target]:
         """x and y* of stored rows."""
@@ -315,6 +326,16 @@ class Task(ABC):
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
     ) -> Int[Tensor, "*lead batch tokens"]:
         """g_x: the answer that z states, a code per token."""
+
+    def opinion(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
+    ) -> Float[Tensor, "*lead batch tokens classes"]:
+        """Logits of what a state holds of each token, for a student to learn from."""
+        return z
+
+    def open_tokens(self, x: Problem) -> Bool[Tensor, "batch tokens"]:
+        """Tokens whose answer the puzzle does not give."""
+        return x.mask
 
     @abstractmethod
     def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:

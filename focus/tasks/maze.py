@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
@@ -258,10 +258,18 @@ class Maze(Task):
 
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: MazeRows, keys: Int[Tensor, " batch"]) -> MazeRows:
-        variants = rows.code.shape[1]
-        chosen = (uniform(keys, 0) * variants).long()
-        every = torch.arange(len(rows), device=chosen.device)
+        every, chosen = _chosen(rows.code.shape[1], keys)
         return MazeRows(rows.code[every, chosen][:, None], rows.goal[every, chosen][:, None])
+
+    def variants(self, rows: MazeRows) -> list[MazeRows]:
+        numbers = range(rows.code.shape[1])
+        return [MazeRows(rows.code[:, n : n + 1], rows.goal[:, n : n + 1]) for n in numbers]
+
+    def augment_opinions(
+        self, opinions: UInt8[Tensor, "batch variants steps tokens classes"],
+        keys: Int[Tensor, " batch"],
+    ) -> UInt8[Tensor, "batch steps tokens classes"]:  # fmt: skip
+        return opinions[_chosen(opinions.shape[1], keys)]
 
     def unpack(self, rows: MazeRows) -> tuple[MazeProblem, MazeTarget]:
         return unpack_mazes(rows, self.size, self.tokens)
@@ -368,6 +376,15 @@ class Maze(Task):
         successor = torch.where(stay, own, successor)
         goal = x.goal.expand(successor.shape[:-1])
         return trace(successor, goal, self.doublings)[0].long()
+
+    def opinion(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: MazeProblem
+    ) -> Float[Tensor, "*lead batch tokens classes"]:
+        """Off the path, or on it."""
+        return torch.stack([torch.zeros_like(z[..., 0]), z[..., 0]], -1)
+
+    def open_tokens(self, x: MazeProblem) -> Bool[Tensor, "batch tokens"]:
+        return x.free
 
     def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: MazeProblem) -> Codes:
         marked = torch.where((answer > 0) & x.free, PATH, x.kind)
@@ -507,6 +524,11 @@ class Maze(Task):
             "optimal": optimal.float(),
             "path_f1": f1,
         }
+
+
+def _chosen(variants: int, keys: Int[Tensor, " batch"]) -> tuple[Tensor, Tensor]:
+    """Each example, and which of the stored symmetries it gets."""
+    return torch.arange(len(keys), device=keys.device), (uniform(keys, 0) * variants).long()
 
 
 def _pick(

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from focus.engines import sudoku_equivalence, sudoku_generator, sudoku_solver
@@ -201,7 +201,16 @@ class Sudoku(Task):
 
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: Rows, keys: Int[Tensor, " batch"]) -> Rows:
-        side, box, batch = self.side, self.box, len(rows)
+        source, digits = self._symmetry(keys)
+        return rows.map(
+            lambda codes: digits.gather(1, codes.long().gather(1, source)).to(codes.dtype)
+        )
+
+    def _symmetry(
+        self, keys: Int[Tensor, " batch"]
+    ) -> tuple[Int[Tensor, "batch cells"], Int[Tensor, "batch codes"]]:
+        """Where each cell comes from, and what each code becomes."""
+        side, box, batch = self.side, self.box, len(keys)
         digits = permutations(keys, 0, side) + 1
         digits = torch.cat([torch.zeros_like(digits[:, :1]), digits], 1)
 
@@ -214,10 +223,17 @@ class Sudoku(Task):
         source = rows_from[:, :, None] * side + columns_from[:, None, :]
         turn = uniform(keys, 5) < 0.5
         source = torch.where(turn[:, None, None], source.transpose(1, 2), source)
-        source = source.reshape(batch, self.cells)
-        return rows.map(
-            lambda codes: digits.gather(1, codes.long().gather(1, source)).to(codes.dtype)
-        )
+        return source.reshape(batch, self.cells), digits
+
+    def augment_opinions(
+        self, opinions: UInt8[Tensor, "batch variants steps tokens classes"],
+        keys: Int[Tensor, " batch"],
+    ) -> UInt8[Tensor, "batch steps tokens classes"]:  # fmt: skip
+        source, digits = self._symmetry(keys)
+        at = source[:, None, :, None].expand(-1, opinions.shape[2], -1, self.side)
+        moved = opinions[:, 0].gather(2, at)
+        becomes = (digits[:, 1:] - 1)[:, None, None].expand_as(moved)
+        return torch.zeros_like(moved).scatter(3, becomes, moved)
 
     def unpack(self, rows: Rows) -> tuple[Problem, SudokuTarget]:
         clues = rows.question.long()
@@ -301,6 +317,9 @@ class Sudoku(Task):
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
     ) -> Int[Tensor, "*lead batch tokens"]:
         return z.argmax(-1)
+
+    def open_tokens(self, x: Problem) -> Bool[Tensor, "batch tokens"]:
+        return x.grid == 0
 
     def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
         return (answer + 1).cpu().numpy().astype(np.uint8)

@@ -67,6 +67,8 @@ class TeacherConfig:
     start: float = 0.016  # share of the run before the first use (800 of 50,000)
     warmup: float = 0.024  # share of the run over which the weight rises (1,200 of 50,000)
     steps: int = 4  # student steps that are aligned, at most
+    # teacher's step for the student's step j: 4 j, j, or the last
+    align: Literal["fourth", "index", "final"] = "fourth"
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,8 @@ class RunConfig:
                         f"replay.stages: no curation.candidates t has t + h <= K_p for "
                         f"K_p = {K_p}, h = {h}"
                     )
-        if self.teacher.checkpoint:
-            raise UserError("teacher.checkpoint: this version has no teacher to distil from yet")
+        if self.teacher.steps < 1 or self.teacher.temperature <= 0:
+            raise UserError("teacher.steps is a number from 1, teacher.temperature above 0")
 
 
 def read_config(path: Path) -> RunConfig:

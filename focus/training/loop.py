@@ -22,10 +22,16 @@ from focus.model.checkpoint import build_model, load_weights, save_model, traine
 from focus.model.solver import Solver
 from focus.random import example_keys, uniform
 from focus.training.config import RunConfig
+from focus.training.distil import opinions
 from focus.training.distributed import Processes
 from focus.training.memory import MemoryEstimate, estimate_memory
 from focus.training.metrics import MetricsFile
-from focus.training.schedule import learning_rate_share, replay_probability, stage
+from focus.training.schedule import (
+    learning_rate_share,
+    replay_probability,
+    stage,
+    teacher_weight,
+)
 from focus.training.state import load_state, optimizer_tensors, restore_optimizer, save_state
 from focus.training.step import Step
 
@@ -66,6 +72,8 @@ class Trainer:
             self.model, rows.to(device), len(tables[0]), config, device, self.share[0][1],
             processes.rank,
         )  # fmt: skip
+        if config.teacher.checkpoint:
+            self.on_device.opinions = opinions(config.task, rows, config.teacher, device)
         self.metrics = MetricsFile(folder, config.curation.candidates)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
 
@@ -73,7 +81,8 @@ class Trainer:
     def step(self) -> None:
         """One update; what is known of it goes into the tally."""
         config, n = self.config, self.update
-        self.on_device.begin(n, learning_rate_share(n, config.optimizer))
+        taught = teacher_weight(n, config.optimizer.updates, config.teacher)
+        self.on_device.begin(n, learning_rate_share(n, config.optimizer), taught)
         if config.round == 1:
             for minibatch, mine in self.share:
                 self.on_device.read(n, minibatch, mine)

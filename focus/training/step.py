@@ -26,7 +26,7 @@ from focus.training.config import RunConfig
 from focus.training.metrics import Tally
 from focus.training.optimizer import Part, make_parts, set_learning_rates
 from focus.training.reading import Reading
-from focus.training.update import losses
+from focus.training.update import Taught, losses
 
 _ROW, _OTHER_ROW, _WHICH = 70, 72, 73  # random streams
 _AUGMENT = 1  # added to the seed, so that symmetries and rows are drawn independently
@@ -56,6 +56,9 @@ class Step:
             torch.zeros((), dtype=torch.long, device=device) for _ in range(4)
         )
         self.finite = torch.ones((), dtype=torch.bool, device=device)
+        self.opinions: Tensor | None = None  # of a teacher, for every row
+        self.teaching = False
+        self.teacher_weight = torch.zeros((), device=device)
         for weight in self.weights:
             weight.grad = torch.zeros_like(weight)
         self.reading: Reading | None = None
@@ -70,8 +73,10 @@ class Step:
         self._graphs = Graphs(device, self._changing) if self.captured else None
 
     # ------------------------------------------------------------------- the step
-    def begin(self, update: int, learning_rate_share: float) -> None:
+    def begin(self, update: int, learning_rate_share: float, teacher_weight: float = 0.0) -> None:
         """Set what the coming update differs in."""
+        self.teaching = teacher_weight > 0 and self.opinions is not None
+        self.teacher_weight.fill_(teacher_weight)
         torch.manual_seed(self.config.seed * 1_000_003 + update + self.rank * _RANKS_APART)
         self.model.train()
         self.update.fill_(update)
@@ -99,7 +104,7 @@ class Step:
         self.minibatch.fill_(minibatch)
         self.slot.fill_(source % self.config.read_ahead)
         branch = replaying or self.config.replay.base_mixture[0] < 1
-        key = (mine.start, mine.stop, replaying, *((K_p, h) if branch else ()))
+        key = (mine.start, mine.stop, self.teaching, replaying, *((K_p, h) if branch else ()))
         self.run(key, lambda: self._accumulate(mine, replaying, K_p, h))
 
     def teach(self, updates: int) -> None:
@@ -131,7 +136,8 @@ class Step:
         source = self.source if self.carry is None else self.carry.draw(self.update)
         x, y = self.batch(source, example)
         read = None if self.reading is None else self.reading.take(self.slot)
-        part = losses(self.model, x, y, keys, config, replaying, K_p, h, read, self.carry)
+        taught = self._taught(source, example) if self.teaching else None
+        part = losses(self.model, x, y, keys, config, replaying, K_p, h, read, self.carry, taught)
         loss = (part.base + config.replay.weight * part.auxiliary).sum() / config.optimizer.batch
         loss.backward()
         if self.reading is not None and read is not None and read.grad is not None:
@@ -185,14 +191,31 @@ class Step:
 
     def batch(self, update: Tensor, example: Tensor) -> tuple[Problem, Target]:
         """The puzzles of an update's examples (or of an update each), under random symmetries."""
+        rows = self.rows[self._row(update, example)]
+        if self.config.augment:
+            rows = self.config.task.augment(rows, self._turns(update, example))
+        return self.config.task.unpack(rows)
+
+    def _taught(self, update: Tensor, example: Tensor) -> Taught:
+        """The teacher's opinions of the same puzzles under the same symmetries."""
+        assert self.opinions is not None
+        opinions = self.opinions[self._row(update, example)]
+        if self.config.augment:
+            opinions = self.config.task.augment_opinions(opinions, self._turns(update, example))
+        else:
+            opinions = opinions[:, 0]
+        return Taught(opinions, self.teacher_weight)
+
+    def _row(self, update: Tensor, example: Tensor) -> Tensor:
+        """Which stored puzzle each example is."""
         keys = example_keys(self.config.seed, update, example)
         own, all_rows = self.own_rows, len(self.rows)
         row = (uniform(keys, _ROW) * own).long()
         if all_rows > own:
             other = own + (uniform(keys, _OTHER_ROW) * (all_rows - own)).long()
             row = torch.where(uniform(keys, _WHICH) < self.config.train_share, row, other)
-        rows = self.rows[row]
-        if self.config.augment:
-            turns = example_keys(self.config.seed + _AUGMENT, update, example)
-            rows = self.config.task.augment(rows, turns)
-        return self.config.task.unpack(rows)
+        return row
+
+    def _turns(self, update: Tensor, example: Tensor) -> Tensor:
+        """Keys of the symmetries."""
+        return example_keys(self.config.seed + _AUGMENT, update, example)

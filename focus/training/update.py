@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
@@ -19,6 +19,7 @@ from focus.random import uniform
 from focus.tasks.records import Problem, Target
 from focus.training.carry import Carry
 from focus.training.config import RunConfig
+from focus.training.distil import distillation_loss
 
 _MIXTURE, _ROLLOUT_STEP = 80, 81  # random streams
 
@@ -33,6 +34,14 @@ class Losses:
     replayed: Float[Tensor, " batch"]  # 1 where an auxiliary state was trained on
     selection: Selection | None
     last: State | None = None  # where the base rollout ended
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What a teacher says of a batch, and how much it counts by now."""
+
+    opinions: UInt8[Tensor, "batch taught tokens classes"]
+    weight: Float[Tensor, ""]
 
 
 def selector_of(config: RunConfig) -> Selector:
@@ -50,11 +59,11 @@ def selector_of(config: RunConfig) -> Selector:
 def mixture_state(
     solver: Solver, x: Problem, y: Target, conditioning: Any, K_p: int,
     shares: tuple[float, float, float], keys: Int[Tensor, " batch"],
-) -> State:  # fmt: skip
-    """Start states drawn from initial / corrupted target / visited on a rollout."""
+) -> tuple[State, Bool[Tensor, " batch"]]:  # fmt: skip
+    """Start states drawn from initial / corrupted target / visited; which of them are initial."""
     initial = solver.updater.initial(x)
     if shares[0] == 1.0:
-        return initial
+        return initial, torch.ones_like(keys, dtype=torch.bool)
     corrupted = replace(initial, z=solver.task.corrupt(x, y, keys))
     with torch.no_grad(), evaluating(solver):
         rollout = solver.roll(initial, conditioning.detach(), x, K_p, keep=set(range(1, K_p + 1)))
@@ -62,17 +71,18 @@ def mixture_state(
     visited = pick_states([rollout.kept[t] for t in range(1, K_p + 1)], step).detach()
     draw = uniform(keys, _MIXTURE)
     kind = (draw >= shares[0]).long() + (draw >= shares[0] + shares[1]).long()
-    return pick_states([initial, corrupted, visited], kind)
+    return pick_states([initial, corrupted, visited], kind), kind == 0
 
 
 def losses(
     model: Model, x: Problem, y: Target, keys: Int[Tensor, " batch"], config: RunConfig,
     replaying: bool, K_p: int, h: int, read: Tensor | None = None, carry: Carry | None = None,
+    taught: Taught | None = None,
 ) -> Losses:  # fmt: skip
     """l_base and l_aux of a mini-batch; R is computed once and shared by both.
 
     `read` is what the backbone has read of the puzzles already; `carry` holds the states from
-    which base rollouts go on.
+    which base rollouts go on; `taught` is what a teacher says, for base rollouts from s_0 alone.
     """
     zero = torch.zeros(len(keys), device=keys.device)
     if isinstance(model, Writer):
@@ -82,7 +92,7 @@ def losses(
     selection, auxiliary, base, exact, replayed = None, zero, zero, zero, zero
     last: State | None = None
     if replaying and replay.method == "fixed-mix":
-        start = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)
+        start, _ = mixture_state(solver, x, y, conditioning, K_p, replay.fixed_mixture, keys)
         answers = solver.roll(start, conditioning, x, h).answers
         auxiliary = solver.loss(answers, x, y, config.curation.step_weights)
         replayed = torch.ones_like(zero)
@@ -95,7 +105,7 @@ def losses(
         # Where replay takes the place of the base loss, its fallback is an initial-state update.
         falling_back = replaying and not replay.base_always
         mixture = (1.0, 0.0, 0.0) if falling_back else replay.base_mixture
-        start = mixture_state(solver, x, y, conditioning, K_p, mixture, keys)
+        start, initial = mixture_state(solver, x, y, conditioning, K_p, mixture, keys)
         if carry is not None:
             start = carry.start(start)
         rollout = solver.roll(start, conditioning, x, config.steps)
@@ -107,6 +117,11 @@ def losses(
             base = base + config.carry.halt_weight * functional.binary_cross_entropy_with_logits(
                 believed, exact, reduction="none"
             )
+        if taught is not None:
+            distance = distillation_loss(
+                task, answers, x, taught.opinions, config.teacher.temperature
+            )
+            base = base + taught.weight * distance * initial
         if replaying and not replay.base_always and selection is not None:
             # Maze: a replayed example has no base loss, one without a candidate has only that.
             base = base * ~selection.eligible

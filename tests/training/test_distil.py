@@ -1,0 +1,172 @@
+"""Distillation from a teacher: its loss, its cache, and where it has no say."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from focus.errors import UserError
+from focus.evaluation.source import evaluate
+from focus.random import example_keys
+from focus.recipes import teacher
+from focus.tasks import Maze, Sudoku
+from focus.training import distil
+from focus.training.config import TeacherConfig
+from focus.training.loop import Trainer
+from focus.training.update import Taught, losses
+from tests.tasks.samples import batch
+from tests.training.samples import tiny_run
+
+TASKS = {"sudoku": Sudoku(box=2), "maze": Maze(size=6, min_path=6, max_tokens=36)}
+by_task = pytest.mark.parametrize("name", TASKS)
+
+
+@pytest.fixture(scope="module")
+def teachers(tmp_path_factory):
+    """Folders of two tiny TRMs, hardly trained."""
+    found = {}
+    for name, task in TASKS.items():
+        config = teacher(f"mini-{name}")
+        decoder = {"decoder": "threshold"} if name == "maze" else {}
+        config = replace(
+            config, task=replace(task, **decoder),
+            optimizer=replace(config.optimizer, updates=2, batch=8),
+            solver=replace(config.solver, trm=replace(config.solver.trm, width=32, heads=2)),
+            eval_rows=4, eval_every=2, save_every=2,
+        )  # fmt: skip
+        folder = tmp_path_factory.mktemp(name)
+        Trainer(config, folder).run()
+        found[name] = str(folder)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("FOCUS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def a_run(name: str, folder: str, **changes):
+    config = tiny_run(name, updates=4)
+    taught = TeacherConfig(**{"checkpoint": folder, "start": 0.0, "warmup": 0.0, **changes})
+    return replace(config, teacher=taught)
+
+
+def curve(config, folder) -> list[float]:
+    Trainer(config, folder).run()
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines]
+
+
+@by_task
+def test_the_loss_is_the_divergence_written_out(name):
+    task = TASKS[name]
+    x, _ = batch(task)
+    torch.manual_seed(0)
+    z = torch.randn(3, 4, task.tokens, task.width)
+    classes = task.opinion(z, x).shape[-1]
+    taught = torch.randint(1, 255, (4, 2, task.tokens, classes), dtype=torch.uint8)
+    found = distil.distillation_loss(task, z, x, taught, 2.0)
+    for b in range(4):
+        steps = []
+        for j in range(2):  # the teacher speaks of two steps, the student took three
+            values = []
+            for token in torch.nonzero(task.open_tokens(x)[b])[:, 0]:
+                p = taught[b, j, token].double()
+                p = p / p.sum()
+                q = (task.opinion(z[j], x)[b, token].double() / 2.0).softmax(-1)
+                values.append((p * (p / q).log()).sum())
+            steps.append(torch.stack(values).mean())
+        assert found[b].item() == pytest.approx(4.0 * torch.stack(steps).mean().item(), rel=1e-4)
+
+
+@by_task
+def test_opinions_turn_with_their_puzzles(name):
+    """An opinion that is the answer is, turned, the turned puzzle's answer."""
+    task = TASKS[name]
+    questions, answers = task.generate(3, 0, 6, task.generator_modes[0])
+    rows = task.pack(questions, answers, augment=True)
+    solved = []
+    for variant in task.variants(rows):
+        x, y = task.unpack(variant)
+        logits = task.opinion(task.solved_state(x, y), x)
+        solved.append((logits.softmax(-1) * 255).round().to(torch.uint8)[:, None])
+    keys = example_keys(0, 0, torch.arange(len(rows)))
+    turned = task.augment_opinions(torch.stack(solved, 1), keys)
+    x, y = task.unpack(task.augment(rows, keys))
+    wanted = task.open_tokens(x)
+    assert torch.equal(turned[:, 0].argmax(-1)[wanted], task.reference(y)[wanted])
+
+
+@by_task
+def test_a_teacher_of_no_weight_changes_no_bit(teachers, tmp_path, name):
+    plain = curve(tiny_run(name, updates=4), tmp_path / "plain")
+    assert curve(a_run(name, teachers[name], weight=0.0), tmp_path / "zero") == plain
+    assert curve(a_run(name, teachers[name], start=0.5), tmp_path / "late")[:2] == plain[:2]
+    assert curve(a_run(name, teachers[name], weight=1.0), tmp_path / "whole") != plain
+
+
+@by_task
+def test_a_teacher_speaks_of_initial_states_only(teachers, tmp_path, name):
+    """Not in replay, not from corrupted or visited states; selection never sees it."""
+    config = a_run(name, teachers[name])
+    trainer = Trainer(config, tmp_path)
+    step = trainer.on_device
+    example, update = torch.arange(4), torch.tensor(0)
+    x, y = step.batch(update, example)
+    taught = Taught(step._taught(update, example).opinions, torch.tensor(1.0))
+    keys = example_keys(0, 0, example)
+    for shares, differs in (((1.0, 0.0, 0.0), True), ((0.0, 0.5, 0.5), False)):
+        mixed = replace(config, replay=replace(config.replay, base_mixture=shares))
+        one, two = (
+            losses(trainer.model.eval(), x, y, keys, mixed, False, 8, 4, taught=t)
+            for t in (None, taught)
+        )
+        assert torch.equal(one.base, two.base) != differs
+    one, two = (
+        losses(trainer.model.eval(), x, y, keys, config, True, 8, 4, taught=t)
+        for t in (None, taught)
+    )
+    assert torch.equal(one.auxiliary, two.auxiliary)
+    assert torch.equal(one.selection.step, two.selection.step)
+
+
+def test_the_cache_is_used_checked_and_named_by_what_it_holds(
+    teachers, tmp_path, cache, monkeypatch
+):
+    config = a_run("sudoku", teachers["sudoku"])
+    first = Trainer(config, tmp_path).on_device.opinions
+    (stored,) = (cache / "opinions").glob("*")
+    asked = []
+    ask = distil._ask
+    monkeypatch.setattr(distil, "_ask", lambda *words: (asked.append(1), ask(*words))[1])
+    assert torch.equal(Trainer(config, tmp_path).on_device.opinions, first)
+    assert not asked
+    stored.write_bytes(stored.read_bytes()[:100])  # a full disk cut it short
+    assert torch.equal(Trainer(config, tmp_path).on_device.opinions, first)
+    assert asked
+    Trainer(a_run("sudoku", teachers["sudoku"], temperature=4.0), tmp_path)
+    assert len(list((cache / "opinions").glob("*"))) == 2
+
+
+def test_the_steps_are_aligned():
+    assert distil.teacher_steps(TeacherConfig()) == [4, 8, 12, 16]
+    assert distil.teacher_steps(TeacherConfig(align="index")) == [1, 2, 3, 4]
+    assert distil.teacher_steps(TeacherConfig(align="final", steps=2)) == [16, 16]
+
+
+def test_a_teacher_of_another_task_is_refused(teachers, tmp_path):
+    with pytest.raises(UserError, match="solves maze"):
+        Trainer(a_run("sudoku", teachers["maze"]), tmp_path)
+    with pytest.raises(UserError, match="no such checkpoint"):
+        Trainer(a_run("sudoku", str(tmp_path / "nowhere")), tmp_path)
+
+
+def test_inference_needs_no_teacher(teachers, tmp_path):
+    """A checkpoint that was taught answers without its teacher's folder."""
+    config = a_run("sudoku", teachers["sudoku"], weight=1.0)
+    trainer = Trainer(config, tmp_path)
+    trainer.run()
+    trainer.on_device.opinions = None
+    assert len(evaluate(trainer.model, trainer.splits.test[:4], [2])[0].exact) == 4
