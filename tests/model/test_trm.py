@@ -103,9 +103,8 @@ def test_a_supervision_step_is_the_definition_with_its_gradient(mixer):
     found = solver.roll(state, solver.encode(x), x, 1).last
     low_bound, high_bound = solver.task.bounds(logits.device)
     expected = solver.task.clamp(logits.clamp(low_bound, high_bound), x)
-    torch.testing.assert_close(found.z, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(found.u["high"], high, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(found.u["halt"], halt, rtol=1e-4, atol=1e-5)
+    for one, two in ((found.z, expected), (found.u["high"], high), (found.u["halt"], halt)):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-4)
     weights = list(trained_weights(solver))
     named = dict(solver.named_parameters())
     grads = [
@@ -141,6 +140,7 @@ def a_state(halt: list[float]) -> State:
 
 def test_puzzles_stay_until_they_are_believed_or_too_old():
     carry = Carry(CarryConfig(steps=3, explore=0.0), a_state([0.0] * 3))
+    carry.age.zero_()
     keys = torch.arange(3)
     drawn = []
     for update, halt in enumerate(
@@ -154,8 +154,19 @@ def test_puzzles_stay_until_they_are_believed_or_too_old():
     assert drawn == [[0, 0, 0], [0, 1, 0], [0, 1, 0], [3, 3, 3]]
 
 
+def test_the_first_puzzles_are_not_replaced_all_at_once():
+    carry = Carry(CarryConfig(steps=4, explore=0.0), a_state([0.0] * 8))
+    replaced = []
+    for update in range(6):
+        drawn = carry.draw(torch.tensor(update))
+        replaced.append(int((drawn == update).sum()))
+        carry.keep(a_state([-1.0] * 8), torch.arange(8))
+    assert replaced == [8, 2, 2, 2, 2, 2]
+
+
 def test_exploring_puzzles_stay_though_they_are_believed():
     carry = Carry(CarryConfig(steps=16, explore=1.0), a_state([0.0] * 64))
+    carry.age.zero_()
     keys = torch.arange(64) * 7919
     carry.draw(torch.tensor(0))
     carry.keep(a_state([1.0] * 64), keys)
@@ -198,6 +209,7 @@ def test_deep_supervision_goes_on_from_the_carried_state(tmp_path):
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
     step = trainer.on_device
+    step.carry.age.zero_()
     x, _ = step.batch(torch.tensor(0), torch.arange(4))
     trainer.step()
     trainer.step()

@@ -1,0 +1,26 @@
+#!/bin/sh
+# From nothing to the checkpoint `sudoku-smollm2`: puzzles, training, test, controls.
+#
+#   FOCUS_DATA=DIR runs/sudoku_smollm2.sh [OUT]
+#
+# Puzzles are made on the CPU (an hour on two cores); training wants one large GPU. Each step goes
+# on where it was when it is run again.
+set -eu
+out=${1:-runs-out/sudoku-smollm2}
+mkdir -p "$out"
+
+focus backbone install smollm2-135m
+focus data generate --task sudoku --mode neighbourhood --grow-from extra --count 150000 --seed 1 \
+    --out "$out/neighbourhood.csv.gz"
+
+# One reading of the language model for two batches, used four times each; 5 % of the examples are
+# the 1,000 training puzzles, which the model would else learn by heart.
+focus train sudoku-quick/smollm2-135m --out "$out/run" --resume \
+    --read-ahead 2 --passes 4 --optimizer.lora-learning-rate 2e-4 \
+    --more-data extra "$out/neighbourhood.csv.gz" --train-share 0.05 \
+    --optimizer.updates 20000 --eval-every 4000 --save-every 4000
+
+focus eval "$out/run" --split test --steps 16,32,64,128,256 --out "$out/test"
+for control in zeroed shuffled adapter-off; do
+    focus eval "$out/run" --split test --steps 128 --control "$control" --json > "$out/$control.json"
+done
