@@ -10,7 +10,7 @@ from typing import Any
 from focus.errors import UserError
 from focus.tasks import Task, task_class
 
-FORMAT = 2
+FORMAT = 3
 
 
 def to_json(config: Any) -> str:

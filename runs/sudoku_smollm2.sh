@@ -3,14 +3,14 @@
 #
 #   FOCUS_DATA=DIR runs/sudoku_smollm2.sh [OUT]
 #
-# Puzzles are made on the CPU (an hour on two cores); training wants one large GPU. Each step goes
-# on where it was when it is run again.
+# Puzzles are made on the CPU (an hour on two cores); training wants one large GPU. Making puzzles and
+# training go on where they were when it is run again.
 set -eu
 out=${1:-runs-out/sudoku-smollm2}
 mkdir -p "$out"
 
 focus backbone install smollm2-135m
-focus data generate --task sudoku --mode neighbourhood --grow-from extra --count 150000 --seed 1 \
+[ -f "$out/neighbourhood.csv.gz" ] || focus data generate --task sudoku --mode neighbourhood --grow-from extra --count 150000 --seed 1 \
     --out "$out/neighbourhood.csv.gz"
 
 # One reading of the language model for two batches, used four times each; 5 % of the examples are
@@ -20,7 +20,8 @@ focus train sudoku-quick/smollm2-135m --out "$out/run" --resume \
     --more-data extra "$out/neighbourhood.csv.gz" --train-share 0.05 \
     --optimizer.updates 20000 --eval-every 4000 --save-every 4000
 
-focus eval "$out/run" --split test --steps 16,32,64,128,256 --out "$out/test"
+python -m benchmarks.release "$out/run" sudoku-smollm2 --steps 16,32,64,128,256 \
+    --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_smollm2.sh)."
 for control in zeroed shuffled adapter-off; do
-    focus eval "$out/run" --split test --steps 128 --control "$control" --json > "$out/$control.json"
+    focus eval sudoku-smollm2 --data "$FOCUS_DATA" --split test --steps 128 --control "$control" --json > "$out/$control.json"
 done

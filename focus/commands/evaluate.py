@@ -22,7 +22,13 @@ from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
 from focus.files import write_text
-from focus.model.checkpoint import Model, checkpoint_folder, fetch, load_model
+from focus.model.checkpoint import (
+    Model,
+    checkpoint_folder,
+    fetch,
+    has_adapter,
+    load_model,
+)
 from focus.model.solver import Solver, evaluating
 from focus.tasks.base import Codes
 from focus.training.config import RunConfig, read_config
@@ -90,7 +96,9 @@ def eval_(
     summaries = [result.summary() for result in results]
     if out:
         _write_predictions(Path(out), results, table.ids, solver)
-    about = {} if control == "none" else {"control": control, "adapter": adapter_norm(solver)}
+    about: dict = {} if control == "none" else {"control": control}
+    if about and has_adapter(solver):
+        about["adapter"] = adapter_norm(solver)
     if json:
         sys.stdout.write(json_module.dumps({"results": summaries, **about}) + "\n")
         return
@@ -105,7 +113,10 @@ def eval_(
         )  # fmt: skip
     Console().print(text)
     if about:
-        print(f"control: {control}; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}")
+        size = (
+            f"; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}" if "adapter" in about else ""
+        )
+        print(f"control: {control}{size}")
 
 
 def _numbers(text: str) -> list[int]:

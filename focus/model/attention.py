@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -51,13 +51,13 @@ def by_bias(
 
 
 def by_groups(
-    groups: Int[Tensor, "relations tokens"] | None, mask: Bool[Tensor, "batch tokens"] | None,
-    extra: int,
+    members: Float[Tensor, "relations tokens groups"] | None,
+    mask: Bool[Tensor, "batch tokens"] | None, extra: int,
 ) -> Structure:  # fmt: skip
     """Relations as membership of groups, in which `extra` more tokens have no part."""
-    members, hidden = None, None
-    if groups is not None:
-        members = functional.pad(functional.one_hot(groups).float(), (0, 0, 0, extra))
+    hidden = None
+    if members is not None:
+        members = functional.pad(members, (0, 0, 0, extra))
     if mask is not None:
         hidden = functional.pad(torch.where(mask, 0.0, _HIDDEN), (0, extra))
     return Structure(None, members, hidden)

@@ -18,7 +18,7 @@ def model_card(task: Task, config: SolverConfig, notes: dict) -> str:
     lines = [*front, "---", "", f"# A {task.name} solver that revises its answer", ""]
     lines += [_what(task, config), "", "## Use", "", "```"]
     lines += ["focus solve PUZZLE --checkpoint DIR --watch", "focus eval DIR", "```", ""]
-    if name != "none":
+    if name != "none" and not config.backbone.frozen:
         lines += [
             "The folder `adapter` is a plain peft adapter of the language model:", "",
             "```python",
@@ -42,6 +42,8 @@ def _what(task: Task, config: SolverConfig) -> str:
     encoder = (
         "A learned embedding of the clues, no language model,"
         if name == "none"
+        else f"{public_name(name)}, frozen,"
+        if config.backbone.frozen
         else f"{public_name(name)} with LoRA (r = {config.backbone.rank})"
     )
     text = (

@@ -68,12 +68,13 @@ def _copy(own: dict[str, Tensor], stored: dict[str, Tensor], path: Path) -> None
 
 def adapted_model(model: Model):
     """The language model with its adapter; `UserError` where there is none."""
-    if not _has_adapter(model):
+    if not has_adapter(model):
         raise UserError(f"the backbone {model.config.backbone.name}, as trained, has no adapter")
     return model.model if isinstance(model, Writer) else model.backbone.model
 
 
-def _has_adapter(model: Model) -> bool:
+def has_adapter(model: Model) -> bool:
+    """Whether a language model with an adapter is part of it."""
     return model.config.backbone.name != "none" and not model.config.backbone.frozen
 
 
@@ -104,7 +105,7 @@ def save_model(
     with atomic_folder(folder) as fresh:
         own = {n: w.to(dtype).contiguous().cpu() for n, w in _own_weights(model).items()}
         save_file(own, fresh / "updater.safetensors")
-        if _has_adapter(model):
+        if has_adapter(model):
             (fresh / "adapter").mkdir()
             lora = {
                 n: w.to(dtype).contiguous().cpu()
@@ -143,7 +144,7 @@ def load_model(folder: Path) -> Model:
     if not own.is_file():
         raise UserError(f"{folder} is a training state; name the run's folder or its best/")
     _copy(_own_weights(model), load_file(own), own)
-    if _has_adapter(model):
+    if has_adapter(model):
         lora = folder / "adapter" / "adapter_model.safetensors"
         _copy(adapter_tensors(adapted_model(model)), load_file(lora), lora)
     notes = json.loads((folder / "notes.json").read_text(encoding="utf-8"))

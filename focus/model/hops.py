@@ -13,7 +13,7 @@ from torch.nn import functional
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
-_WEIGHTS = 8  # parts of the memory whose messages are weighed apart
+HOP_WEIGHTS = 8  # parts of the memory whose messages are weighed apart
 _ABSENT = -1e4
 
 
@@ -24,7 +24,7 @@ class Hops(nn.Module):
         super().__init__()
         self.task, self.width, self.slots = task, width, task.message_slots
         self.hear = nn.Linear((1 + self.slots) * width, hidden, bias=False)
-        self.move = nn.Linear(hidden, 2 * width + self.slots * _WEIGHTS)
+        self.move = nn.Linear(hidden, 2 * width + self.slots * HOP_WEIGHTS)
         self.mix = nn.Linear(width, width, bias=False)
 
     def forward(
@@ -36,8 +36,8 @@ class Hops(nn.Module):
             heard, present = self.task.messages(h, x)
             hidden = self.hear(torch.cat([h, heard.flatten(-2)], -1)) + told
             moved = self.move(functional.silu(hidden))
-            gate, wish, scores = moved.split([self.width, self.width, self.slots * _WEIGHTS], -1)
-            mixed = self._weigh(heard, scores.unflatten(-1, (self.slots, _WEIGHTS)), present)
+            gate, wish, scores = moved.split([self.width, self.width, self.slots * HOP_WEIGHTS], -1)
+            mixed = self._weigh(heard, scores.unflatten(-1, (self.slots, HOP_WEIGHTS)), present)
             h = h + torch.sigmoid(gate) * (torch.tanh(wish + self.mix(mixed)) - h)
         return h
 
@@ -51,4 +51,4 @@ class Hops(nn.Module):
         if present is not None:
             scores = scores.masked_fill(~present[..., None], _ABSENT)
         weights = scores.softmax(-2).to(heard.dtype)[..., None]
-        return (weights * heard.unflatten(-1, (_WEIGHTS, -1))).sum(-3).flatten(-2)
+        return (weights * heard.unflatten(-1, (HOP_WEIGHTS, -1))).sum(-3).flatten(-2)

@@ -41,7 +41,7 @@ class TRMConfig:
     inner: int = 6  # L cycles (6 / 4)
 
     def __post_init__(self):
-        if self.width % (4 * self.heads):
+        if self.heads < 1 or self.width % (4 * self.heads):
             raise UserError(
                 f"solver.trm.width ({self.width}) must be a multiple of four times "
                 f"solver.trm.heads ({self.heads})"

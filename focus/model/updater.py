@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from focus.errors import UserError
 from focus.model.attention import Structure, by_bias, by_groups, related_attention
-from focus.model.hops import Hops
+from focus.model.hops import HOP_WEIGHTS, Hops
 from focus.model.precision import RMSNorm, mixed_precision, rms_norm, working_dtype
 from focus.model.state import State
 from focus.tasks.base import Task
@@ -55,6 +55,12 @@ class UpdaterConfig:
             raise UserError(
                 f"solver.updater.width ({self.width}) must be a multiple of solver.updater.heads "
                 f"({self.heads})"
+            )
+        if not 0 < self.damping <= 1:
+            raise UserError(f"solver.updater.damping lies above 0 and up to 1, not {self.damping}")
+        if self.hops < 0 or (self.hops and self.hop_width % HOP_WEIGHTS):
+            raise UserError(
+                f"solver.updater.hops is a number from 0, hop-width a multiple of {HOP_WEIGHTS}"
             )
 
 
@@ -151,9 +157,9 @@ class Updater(nn.Module):
 
     def _structure(self, x: Problem) -> Structure:
         extra, mask = self.config.registers, x.mask if self.task.padded else None
-        groups = self.task.groups(x) if self.config.structure == "bias" else None
-        if x.cell.is_cuda and (groups is not None or self.config.structure == "none"):
-            return by_groups(groups, mask, extra)
+        members = self.task.members(x) if self.config.structure == "bias" else None
+        if x.cell.is_cuda and (members is not None or self.config.structure == "none"):
+            return by_groups(members, mask, extra)
         return by_bias(self.task.relations(x), mask, extra, self.relation_bias)
 
     def initial(self, x: Problem) -> State:

@@ -270,8 +270,8 @@ class Task(ABC):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         """Which tokens are related; the first axis is 1 where puzzles share it."""
 
-    def groups(self, x: Problem) -> Int[Tensor, "relations tokens"] | None:
-        """The group of each token for each relation, where to be related is to share a group.
+    def members(self, x: Problem) -> Float[Tensor, "relations tokens groups"] | None:
+        """1 where a token belongs to a group, if to be related is to share a group.
 
         None where relations are of another kind, or where puzzles differ in them.
         """

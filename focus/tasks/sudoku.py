@@ -277,8 +277,8 @@ class Sudoku(Task):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         return _relations(self.box, x.grid.device)
 
-    def groups(self, x: Problem) -> Int[Tensor, "relations tokens"]:
-        return _groups(self.box, x.grid.device)
+    def members(self, x: Problem) -> Float[Tensor, "relations tokens groups"]:
+        return _members(self.box, x.grid.device)
 
     def messages(
         self, h: Float[Tensor, "batch tokens width"], x: Problem
@@ -382,14 +382,15 @@ class Sudoku(Task):
 
 
 @lru_cache
-def _groups(box: int, device: torch.device) -> Int[Tensor, "relations tokens"]:
-    """Row, column and box of each cell, each numbered from 0."""
+def _members(box: int, device: torch.device) -> Float[Tensor, "relations tokens groups"]:
+    """Row, column and box of each cell as one-hot numbers."""
     units = sudoku_solver.geometry(box).unit_of.astype(np.int64).T
-    return torch.from_numpy(units - units.min(1, keepdims=True)).to(device)
+    numbers = torch.from_numpy(units - units.min(1, keepdims=True))
+    return torch.nn.functional.one_hot(numbers, box * box).float().to(device)
 
 
 @lru_cache
 def _relations(box: int, device: torch.device) -> Bool[Tensor, "shared relations tokens tokens"]:
     """Same row, same column, same box."""
-    groups = _groups(box, device)
-    return (groups[:, :, None] == groups[:, None, :])[None]
+    members = _members(box, device)
+    return (members @ members.mT > 0)[None]

@@ -38,7 +38,7 @@ class Carry:
         """`initial` gives the shapes of the states."""
         self.config = config
         batch, device = len(initial.z), initial.z.device
-        self.drawn = torch.zeros(batch, dtype=torch.long, device=device)
+        self.drawn = torch.full((batch,), -1, device=device)
         # The first puzzles count as of different ages, so that they are not all replaced at once.
         self.age = torch.arange(batch, device=device) % max(1, config.steps)
         self.ended = torch.ones(batch, dtype=torch.bool, device=device)
@@ -46,8 +46,8 @@ class Carry:
 
     def draw(self, update: Tensor) -> Int[Tensor, " batch"]:
         """The updates for which the puzzles of this one were drawn; ended ones are drawn now."""
+        self.age.masked_fill_(self.ended & (self.drawn >= 0), 0)
         self.drawn.copy_(torch.where(self.ended, update, self.drawn))
-        self.age.masked_fill_(self.ended & (update > 0), 0)
         return self.drawn.clone()
 
     def start(self, initial: State) -> State:

@@ -129,12 +129,18 @@ class RunConfig:
                 f"optimizer.batch ({optimizer.batch}) must be a multiple of "
                 f"optimizer.accumulate ({optimizer.accumulate})"
             )
-        if self.round > 1 and optimizer.accumulate > 1:
-            raise UserError("read-ahead and passes need optimizer.accumulate 1")
+        reads = self.solver.backbone.name != "none" and self.solver.answer == "revised"
+        if self.round > 1 and (optimizer.accumulate > 1 or not reads):
+            raise UserError(
+                "read-ahead and passes are for solvers with a language model and "
+                "optimizer.accumulate 1"
+            )
         if self.carry.steps and (self.round > 1 or optimizer.accumulate > 1):
             raise UserError("carry.steps needs optimizer.accumulate 1, read-ahead 1 and passes 1")
         if self.carry.steps and self.solver.backbone.name != "none":
             raise UserError("carry.steps is for solvers without a language model")
+        if self.carry.steps and self.teacher.checkpoint:
+            raise UserError("carry.steps and teacher.checkpoint exclude each other")
         at_its_end = {
             "optimizer.updates": optimizer.updates,
             "eval-every": self.eval_every,

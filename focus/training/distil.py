@@ -7,7 +7,6 @@ with its puzzle and turned by the same symmetry.
 """
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.files import sha256
+from focus.files import atomic_path, sha256
 from focus.folders import MANIFEST
 from focus.model.checkpoint import checkpoint_folder, fetch, load_model
 from focus.model.pretrained import cache_folder
@@ -42,17 +41,18 @@ def teacher_steps(config: TeacherConfig) -> list[int]:
 
 
 def opinions(
-    task: Task, rows: TensorRecord, config: TeacherConfig, device: str,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> UInt8[Tensor, "rows variants steps tokens classes"]:  # fmt: skip
+    task: Task, rows: TensorRecord, config: TeacherConfig, device: str
+) -> UInt8[Tensor, "rows variants steps tokens classes"]:
     """The teacher's opinions of packed puzzles, from the cache where they are known."""
     folder = checkpoint_folder(fetch(config.checkpoint))
     path = cache_folder() / "opinions" / f"{_name(folder, rows, config)}.safetensors"
     if path.is_file():
         try:
             return load_file(path)["opinions"].to(device)
-        except (SafetensorError, KeyError, OSError):  # cut short; it is made again
-            path.unlink()
+        except (SafetensorError, KeyError):  # cut short; it is made again
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot read the teacher's opinions {path}: {error}") from error
     teacher = load_model(folder).to(device)
     if not isinstance(teacher, Solver):
         raise UserError(f"teacher.checkpoint: {config.checkpoint} writes its answer")
@@ -61,28 +61,14 @@ def opinions(
             f"teacher.checkpoint: {config.checkpoint} solves {teacher.task.name} with "
             f"{teacher.task.tokens} tokens, this run {task.name} with {task.tokens}"
         )
-    variants = task.variants(rows)
     found = []
-    for number, variant in enumerate(variants):
-        parts = []
-        for first in range(0, len(variant), _BATCH):
-            part = variant[first : first + _BATCH].to(device)
-            parts.append(_ask(teacher, part, config))
-            progress(number * len(variant) + first + len(part), len(variants) * len(variant))
-        found.append(torch.cat(parts))
+    for variant in task.variants(rows):
+        parts = [variant[first : first + _BATCH] for first in range(0, len(variant), _BATCH)]
+        found.append(torch.cat([_ask(teacher, part.to(device), config) for part in parts]))
     whole = torch.stack(found, 1)
-    _store(whole, path)
+    with atomic_path(path) as fresh:
+        save_file({"opinions": whole.cpu().contiguous()}, fresh)
     return whole
-
-
-def _store(opinions: Tensor, path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(".new")
-        save_file({"opinions": opinions.cpu().contiguous()}, fresh)
-        fresh.replace(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"cannot write the teacher's opinions to {path}: {error}") from error
 
 
 @torch.no_grad()

@@ -15,6 +15,7 @@ from torch import Tensor
 from focus.config import to_json
 from focus.data.sources import further_tables, open_source
 from focus.data.splits import Splits, make_splits
+from focus.errors import UserError
 from focus.evaluation.source import evaluate, join
 from focus.files import write_text
 from focus.folders import find_folder
@@ -53,6 +54,8 @@ class Trainer:
         """`announce` is told what memory the run will need before it is taken."""
         self.config, self.folder, self.device, self.processes = config, folder, device, processes
         self.share = processes.share(config.optimizer.batch, config.optimizer.accumulate)
+        if config.carry.steps and processes.count > 1:
+            raise UserError("carry.steps (teachers) runs in one process; its states are not shared")
         torch.manual_seed(config.seed)
         self.model = build_model(config.task, config.solver)
         announce(estimate_memory(self.model, config, processes.count))

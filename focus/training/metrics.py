@@ -18,7 +18,9 @@ from focus.files import write_text
 
 # Edges of the histogram of D; a state at rest has +0.06 (h = 4) or +0.12 (h = 8).
 D_EDGES = (-2.0, -1.0, -0.5, -0.25, -0.1, -0.05, 0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
-_SUMS = ("updates", "bad", "loss", "gradient", "examples", "exact", "replayed", "stuck", "D")
+_SUMS = (
+    "updates", "bad", "loss", "gradient", "examples", "exact", "replayed", "held", "stuck", "D",
+)  # fmt: skip
 _STILL = 0.01  # |D + h ln rho| of a state whose energy did not move
 
 
@@ -55,6 +57,7 @@ class Tally:
         if selection is None:
             return
         chosen = selection.eligible.float()
+        self._add(held=selection.held.sum())
         stuck = ((selection.defect - still).abs() < _STILL) * chosen
         self._add(stuck=stuck.sum(), D=(selection.defect * chosen).sum())
         self.steps += ((selection.step[:, None] == self.candidates) * chosen[:, None]).sum(0)
@@ -82,6 +85,7 @@ class Tally:
             "gradient": found["gradient"] / updates,
             "exact": found["exact"] / examples,
             "replayed": found["replayed"] / examples,
+            "held": found["held"] / examples,
             "stuck": found["stuck"] / replayed,
             "D": found["D"] / replayed,
         }

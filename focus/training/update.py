@@ -31,7 +31,7 @@ class Losses:
     base: Float[Tensor, " batch"]
     auxiliary: Float[Tensor, " batch"]
     exact: Float[Tensor, " batch"]  # of the base rollout's end
-    replayed: Float[Tensor, " batch"]  # 1 where an auxiliary state was trained on
+    replayed: Float[Tensor, " batch"]  # 1 where a selected state was trained on
     selection: Selection | None
     last: State | None = None  # where the base rollout ended
 
@@ -124,5 +124,5 @@ def losses(
             base = base + taught.weight * distance * initial
         if replaying and not replay.base_always and selection is not None:
             # Maze: a replayed example has no base loss, one without a candidate has only that.
-            base = base * ~selection.eligible
+            base = base * ~(selection.eligible | selection.held)
     return Losses(base, auxiliary, exact, replayed, selection, last)

@@ -23,7 +23,7 @@ def test_groups_and_the_matrix_give_the_same_numbers(padded, norm, extra):
         strength = torch.tensor([[4.0, 0.0, -1.0], [0.5, 2.0, 1.0]], requires_grad=True)
         inputs = qkv.clone().requires_grad_()
         structure = (
-            by_groups(task.groups(x), mask, extra)
+            by_groups(task.members(x), mask, extra)
             if grouped
             else by_bias(task.relations(x), mask, extra, strength)
         )

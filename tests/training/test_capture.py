@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from focus.model.checkpoint import trained_weights
+from focus.model.trm import TRMConfig
+from focus.training.carry import CarryConfig
 from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
 
@@ -20,13 +22,44 @@ def a_run(task: str, backbone: str, **changes):
     return replace(config, optimizer=replace(config.optimizer, ema=0.9))
 
 
-@pytest.mark.parametrize("backbone", ["none", "tiny-llama"])
-@pytest.mark.parametrize("task", ["sudoku", "maze"])
-def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone):
+def with_ours(config):
+    """What `sudoku-quick` adds to the paper."""
+    updater = replace(config.solver.updater, damping=0.8)
+    return replace(
+        config, optimizer=replace(config.optimizer, kind="muon"),
+        solver=replace(config.solver, updater=updater),
+        curation=replace(config.curation, hold=True),
+    )  # fmt: skip
+
+
+def in_rounds(config):
+    optimizer = replace(config.optimizer, accumulate=1)
+    return replace(config, optimizer=optimizer, read_ahead=3, passes=2, save_every=6, eval_every=6)
+
+
+def a_teacher(config):
+    trm = TRMConfig(width=64, heads=4, outer=2, inner=1)
+    return replace(
+        config, solver=replace(config.solver, trm=trm, answer="trm"), carry=CarryConfig(steps=3),
+        optimizer=replace(config.optimizer, accumulate=1), steps=1,
+        replay=replace(config.replay, method="none"),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "backbone", "change"),
+    [
+        ("sudoku", "none", None), ("maze", "none", None), ("sudoku", "tiny-llama", None),
+        ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
+        ("sudoku", "tiny-llama", in_rounds), ("sudoku", "none", a_teacher),
+    ],
+)  # fmt: skip
+def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
     """Two stages, so that a graph of the first must not serve the second."""
     found = {}
     for capture in (False, True):
         config = a_run(task, backbone, capture=capture)
+        config = config if change is None else change(config)
         stages = ((0.5, 8, 4), (1.0, 12, 4))
         config = replace(config, replay=replace(config.replay, stages=stages))
         trainer = Trainer(config, tmp_path / str(capture), "cuda:0")
