@@ -8,10 +8,12 @@ test puzzles of the run's data, are the rounded weights that are released.
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from focus.config import to_json
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.evaluation.source import evaluate
@@ -37,8 +39,11 @@ def main() -> None:
     save_model(load_model(words.run), folder, dtype=torch.bfloat16)
     model = load_model(folder).to(device)
     assert model.record is not None
-    config, notes = model.record
+    _, notes = model.record
     run = read_config(words.run / "config.json")
+    # Where the puzzles lay on this machine is nobody's business.
+    files = tuple(Path(name).name for name in run.more_data)
+    config = to_json(replace(run, data="", more_data=files))
     tested = evaluate(
         model, make_splits(open_source(run.data), run.task).test,
         [int(steps) for steps in words.steps.split(",")],

@@ -41,6 +41,8 @@ class TRMConfig:
     inner: int = 6  # L cycles (6 / 4)
 
     def __post_init__(self):
+        if min(self.layers, self.outer, self.inner) < 1:
+            raise UserError("solver.trm.layers, outer and inner are numbers from 1")
         if self.heads < 1 or self.width % (4 * self.heads):
             raise UserError(
                 f"solver.trm.width ({self.width}) must be a multiple of four times "

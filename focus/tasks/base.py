@@ -76,6 +76,14 @@ def step_weights(steps: int, kind: StepWeights, device: torch.device) -> Float[T
     return weights / weights.sum()
 
 
+def weigh_steps(
+    per_step: Float[Tensor, "steps batch"], kind: StepWeights
+) -> Float[Tensor, " batch"]:
+    """The weighted sum over the steps of a rollout."""
+    weights = step_weights(len(per_step), kind, per_step.device)
+    return (per_step * weights[:, None]).sum(0)
+
+
 @dataclass(frozen=True)
 class Task(ABC):
     """The protocol. Subclasses are frozen dataclasses of settings."""
@@ -392,8 +400,7 @@ class Task(ABC):
         """L_task over the steps of a rollout."""
         if weights == "final":
             return self.step_loss(z[-1], x, y)
-        per_step = self.step_loss(z, x, y)
-        return (per_step * step_weights(len(z), weights, z.device)[:, None]).sum(0)
+        return weigh_steps(self.step_loss(z, x, y), weights)
 
     def cross_entropy(
         self,
@@ -403,8 +410,7 @@ class Task(ABC):
         weights: StepWeights = "linear",
     ) -> Float[Tensor, " batch"]:
         """The energy's term `ce` alone over the steps of a rollout: what a TRM learns from."""
-        per_step = self.energy_terms(z, x, y)["ce"]
-        return (per_step * step_weights(len(z), weights, z.device)[:, None]).sum(0)
+        return weigh_steps(self.energy_terms(z, x, y)["ce"], weights)
 
     def eligible(
         self,

@@ -152,7 +152,12 @@ class RunConfig:
                     f"{name} ({value}) must be a multiple of read-ahead x passes ({self.round}): "
                     "what the language model has read is not stored"
                 )
-        for name, value in (("optimizer.ema", optimizer.ema), ("train-share", self.train_share)):
+        shares_of_one = {
+            "optimizer.ema": optimizer.ema,
+            "optimizer.momentum": optimizer.momentum,
+            "train-share": self.train_share,
+        }
+        for name, value in shares_of_one.items():
             if not 0 <= value <= 1:
                 raise UserError(f"{name} is a share from 0 to 1, not {value}")
         for name, points in (
