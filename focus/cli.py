@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 import tyro
 
-from focus.commands import backbone, bench, data, evaluate, train
+from focus.commands import backbone, bench, data, evaluate, train, transfer
 from focus.errors import UserError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -21,6 +21,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train.train,
     "teach": train.teach,
     "eval": evaluate.eval_,
+    "transfer": transfer.transfer,
     "data show": data.show,
     "data prepare": data.prepare,
     "data generate": data.generate,

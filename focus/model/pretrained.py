@@ -48,6 +48,8 @@ class Codec:
     decode: Callable[[Sequence[int]], str]
     begin: tuple[int, ...]
     end: int
+    # A user's message as the model's chat template has it, with or without thinking; None = none.
+    chat: Callable[[str, bool], list[int]] | None = None
 
 
 def load_language_model(name: str) -> tuple[nn.Module, Codec]:
@@ -156,8 +158,21 @@ def _pretrained(name: str) -> tuple[nn.Module, Codec]:
     return model, Codec(
         lambda text: tokenizer.encode(text, add_special_tokens=False),
         lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=True)),
-        begin, tokenizer.eos_token_id,
+        begin, tokenizer.eos_token_id, _chat(tokenizer) if tokenizer.chat_template else None,
     )  # fmt: skip
+
+
+def _chat(tokenizer: Any) -> Callable[[str, bool], list[int]]:
+    """The chat template; what it may say of today is pinned, so that prompts do not age."""
+
+    def ask(message: str, thinking: bool) -> list[int]:
+        text = tokenizer.apply_chat_template(
+            [{"role": "user", "content": message}], add_generation_prompt=True, tokenize=False,
+            enable_thinking=thinking, date_string="26 Jul 2024",
+        )  # fmt: skip
+        return tokenizer.encode(text, add_special_tokens=False)
+
+    return ask
 
 
 def _why_not(name: str, error: Exception) -> str:

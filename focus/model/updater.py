@@ -41,6 +41,7 @@ class UpdaterConfig:
     heads: int = 4
     dropout: float = 0.05
     answer_scale: float = 0.8  # alpha, multiplier on the predicted increment (0.8 / 0.5)
+    leak: float = 0.0  # share of the answer that is forgotten at each step (ours)
     structure: Literal["bias", "none"] = "bias"  # how relations between tokens enter (ours)
     damping: float = 1.0  # share of a gradient that passes from a step to the one before (ours)
     bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
@@ -56,6 +57,8 @@ class UpdaterConfig:
                 f"solver.updater.width ({self.width}) must be a multiple of solver.updater.heads "
                 f"({self.heads})"
             )
+        if not 0 <= self.leak <= 1:
+            raise UserError(f"solver.updater.leak is a share from 0 to 1, not {self.leak}")
         if not 0 < self.damping <= 1:
             raise UserError(f"solver.updater.damping lies above 0 and up to 1, not {self.damping}")
         if self.hops < 0 or (self.hops and self.hop_width % HOP_WEIGHTS):
@@ -196,7 +199,8 @@ class Updater(nn.Module):
         step = self.head(rms_norm(h[:, :tokens])).float()
         if self.config.hops:
             step = step + self.hop_head(u["hops"]).float()
-        z = (state.z + self.config.answer_scale * step).clamp(self.low, self.high)
+        kept = (1 - self.config.leak) * state.z if self.config.leak else state.z
+        z = (kept + self.config.answer_scale * step).clamp(self.low, self.high)
         u["memory"] = memory[:, :tokens]
         if self.config.registers:
             u["registers"] = memory[:, tokens:]

@@ -1,0 +1,128 @@
+"""`focus transfer`: does the adapted language model reason better elsewhere?"""
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+from rich.progress import Progress
+
+from focus.errors import UserError
+from focus.evaluation import sandbox
+from focus.evaluation.transfer import BENCHMARKS, cards, find_benchmarks
+from focus.evaluation.transfer.benchmark import Benchmark
+from focus.evaluation.transfer.compare import Results, average, comparisons, table
+from focus.evaluation.transfer.items import Item
+from focus.evaluation.transfer.run import Settings, generate, score, summary
+from focus.evaluation.transfer.store import Store
+from focus.evaluation.transfer.variants import Variant, find_backbone, find_variants
+from focus.files import write_text
+
+
+def transfer(
+    variants: Annotated[tuple[str, ...], tyro.conf.Positional],
+    benchmarks: str = ",".join(BENCHMARKS), data: str | None = None, backbone: str | None = None,
+    max_tokens: int = 1024, thinking: Annotated[bool, tyro.conf.FlagConversionOff] = False,
+    null_seeds: int = 3, batch: int | None = None, limit: int | None = None,
+    allow_code: bool = False, only_generate: bool = False, out: str = "runs-out/transfer",
+    json: bool = False,
+) -> None:  # fmt: skip
+    """Zero-shot accuracy of a language model on mathematics and code, with and without an adapter.
+
+    One greedy chain-of-thought completion for each item, the same prompt and token cap for all.
+    A run that was stopped goes on where it was.
+
+    Args:
+        variants: base, checkpoints (their adapter; the updater is off), null or null:CHECKPOINT
+            (random adapters of the same norms, the control), gold (the reference answers).
+        benchmarks: math, math-hard, cruxeval-o, cruxeval-i, aime25, aime26, with commas.
+        data: folder with math/, aime/, cruxeval/, or hub; default $FOCUS_DATA, else the hub.
+        backbone: the language model; default that of the checkpoints, else smollm2-135m.
+        max_tokens: cap of a completion.
+        thinking: let backbones think that can.
+        null_seeds: random adapters for each null.
+        batch: completions at a time; default what fits into memory.
+        limit: only the first so many items of each benchmark.
+        allow_code: run the programs that CruxEval's verdicts need, in a sandbox.
+        only_generate: write completions and leave the verdicts for another call.
+        out: folder of completions, verdicts, table and response cards.
+        json: print one JSON object instead of a table.
+    """
+    asked = find_benchmarks(benchmarks)
+    _check(asked, allow_code, only_generate, limit, batch, null_seeds)
+    found = find_variants(variants, null_seeds)
+    settings = Settings(find_backbone(found, backbone), max_tokens, thinking)
+    loaded = [(benchmark, benchmark.items(data)[:limit]) for benchmark in asked]
+    folder = Path(out)
+    results: Results = {}
+    with Progress(
+        *Progress.get_default_columns(), console=Console(stderr=True), transient=True
+    ) as bar:
+        line = bar.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(line, description=what, completed=done, total=total)
+
+        for variant in found:
+            store = Store(folder / variant.name)
+            generate(variant, loaded, settings, store, batch, tell)
+            for benchmark, items in [] if only_generate else loaded:
+                results[variant.name, benchmark.name] = score(
+                    variant, benchmark, items, store, tell
+                )
+    if only_generate:
+        print(f"completions are in {folder}")
+        return
+    summaries = [
+        summary(variant, benchmark, results[variant.name, benchmark.name])
+        for variant in found for benchmark in asked
+    ]  # fmt: skip
+    compared = comparisons(results)
+    averages = {v.name: average(summaries, v.name) for v in found}
+    told = {"results": summaries, "compared": compared, "average": averages}
+    text = table(summaries, compared)
+    write_text(folder / "results.json", json_module.dumps(told, indent=1) + "\n")
+    write_text(folder / "table.md", text + "\n")
+    _write_cards(folder / "cards", found, loaded, results)
+    if json:
+        sys.stdout.write(json_module.dumps(told) + "\n")
+        return
+    print(text)
+    print(f"\ncompletions with their verdicts, results.json, table.md and response cards: {folder}")
+
+
+def _check(
+    asked: list[Benchmark], allow_code: bool, only_generate: bool, limit: int | None,
+    batch: int | None, null_seeds: int,
+) -> None:  # fmt: skip
+    for name, value in (("limit", limit), ("batch", batch), ("null-seeds", null_seeds)):
+        if value is not None and value < 1:
+            raise UserError(f"--{name} takes a number from 1, not {value}")
+    code = [benchmark.name for benchmark in asked if benchmark.judge == "code"]
+    if code and not only_generate:
+        if not allow_code:
+            raise UserError(
+                f"{', '.join(code)} run Python programs that a language model has written; "
+                "add --allow-code to run them in a sandbox, or leave them out of --benchmarks"
+            )
+        sandbox.check_available()
+
+
+def _write_cards(
+    folder: Path, variants: list[Variant], loaded: list[tuple[Benchmark, list[Item]]],
+    results: Results,
+) -> None:  # fmt: skip
+    """Cards of the baseline and each adapter."""
+    for variant in (v for v in variants if v.kind == "adapter"):
+        for benchmark, items in loaded:
+            if ("base", benchmark.name) not in results:
+                continue
+            pair = {
+                name: {line.id: line for line in results[name, benchmark.name]}
+                for name in ("base", variant.name)
+            }
+            name = f"{variant.name}-{benchmark.name}"
+            write_text(folder / f"{name}.md", cards.as_markdown(benchmark, items, pair))
+            write_text(folder / f"{name}.html", cards.as_html(benchmark, items, pair))

@@ -1,0 +1,100 @@
+"""Greedy completions of many prompts.
+
+Prompts of similar length are completed together, padded on the left. A row that has ended leaves
+the batch soon, and the batch ends with its last row. Which prompts share a batch changes a
+completion by float noise only: padding is masked, and positions are counted without it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+_LOOK = 16  # tokens between two looks at which rows have ended; each look waits for the device
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What was written, without the token that ended it."""
+
+    ids: list[int]
+    finished: bool  # ended by itself, not by the cap
+
+
+def batches(lengths: Sequence[int], size: int) -> list[list[int]]:
+    """Numbers of prompts that are completed together: the longest first, so that memory that does
+    not suffice shows at once."""
+    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    return [order[first : first + size] for first in range(0, len(order), size)]
+
+
+@torch.inference_mode()
+def complete(
+    model: Any, prompts: Sequence[Sequence[int]], cap: int, ends: Sequence[int], device: str
+) -> list[Completion]:
+    """The greedy completions of one batch, of at most `cap` tokens."""
+    from transformers import DynamicCache
+
+    ids, mask = _pad_left(prompts, device)
+    count, width = ids.shape
+    seen = torch.ones(count, width + cap, dtype=torch.bool, device=device)
+    seen[:, :width] = mask
+    position = (mask.long().cumsum(1) - 1).clamp_min(0)
+    ending = torch.tensor(list(ends), device=device)
+    written = torch.full((count, cap), ends[0], device=device)
+    rows = torch.arange(count, device=device)  # of those still being written
+    ended = torch.zeros(count, dtype=torch.bool, device=device)
+    cache = DynamicCache(config=model.config)
+    for number in range(cap):
+        logits = model(
+            input_ids=ids, attention_mask=seen[:, : width + number], position_ids=position,
+            past_key_values=cache, use_cache=True, logits_to_keep=1,
+        ).logits  # fmt: skip
+        token = logits[:, -1].argmax(-1)
+        written[rows, number] = token
+        ended |= torch.isin(token, ending)
+        ids, position = token[:, None], position[:, -1:] + 1
+        if number % _LOOK == _LOOK - 1 and bool(ended.any()):
+            going = (~ended).nonzero()[:, 0]
+            if not len(going):
+                break
+            if len(going) <= 0.8 * len(rows):  # fewer rows are worth a copy of the cache
+                cache.batch_select_indices(going)
+                rows, ids, position = rows[going], ids[going], position[going]
+                seen, ended = seen[going], ended[going]
+    return [_cut(row, set(ends)) for row in written.tolist()]
+
+
+def _pad_left(
+    prompts: Sequence[Sequence[int]], device: str
+) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+    width = max(len(prompt) for prompt in prompts)
+    ids = torch.zeros(len(prompts), width, dtype=torch.long)
+    mask = torch.zeros(len(prompts), width, dtype=torch.bool)
+    for row, prompt in enumerate(prompts):
+        ids[row, width - len(prompt) :] = torch.tensor(list(prompt))
+        mask[row, width - len(prompt) :] = True
+    return ids.to(device), mask.to(device)
+
+
+def _cut(ids: list[int], ends: set[int]) -> Completion:
+    """Up to the first end; what a row wrote after it was never asked for."""
+    for place, token in enumerate(ids):
+        if token in ends:
+            return Completion(ids[:place], True)
+    return Completion(ids, False)
+
+
+def batch_size(model: Any, longest: int, device: str) -> int:
+    """How many completions fit: half of the free memory for keys and values, at most 1,024."""
+    if device == "cpu":
+        return 32
+    config = model.config
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    each = 2 * config.num_hidden_layers * heads * size * 2 * longest
+    free, _ = torch.cuda.mem_get_info()
+    return max(1, min(1024, free // (2 * each)))

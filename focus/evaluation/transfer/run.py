@@ -1,0 +1,181 @@
+"""Generate and score: every item once, whatever is killed in between."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+
+from focus.errors import UserError
+from focus.evaluation import sandbox
+from focus.evaluation.statistics import wilson_interval
+from focus.evaluation.transfer.benchmark import Benchmark
+from focus.evaluation.transfer.equality import judge_answers
+from focus.evaluation.transfer.generate import batch_size, batches, complete
+from focus.evaluation.transfer.items import Item
+from focus.evaluation.transfer.store import Scored, Store, Written
+from focus.evaluation.transfer.variants import Variant, load_variant
+from focus.model.pretrained import Codec
+
+Progress = Callable[[str, int, int], None]  # what, how many done, of how many
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all variants of a comparison share."""
+
+    backbone: str
+    max_tokens: int = 1024  # cap of a completion
+    thinking: bool = False  # for backbones that can
+
+    def __post_init__(self):
+        if self.max_tokens < 1:
+            raise UserError(f"--max-tokens takes a number from 1, not {self.max_tokens}")
+
+
+def generate(
+    variant: Variant, asked: Sequence[tuple[Benchmark, list[Item]]], settings: Settings,
+    store: Store, batch: int | None, progress: Progress,
+) -> None:  # fmt: skip
+    """Write the completions that are missing; the model is loaded only when there are some."""
+    precision = "bfloat16" if torch.cuda.is_available() else "float32"
+    gold = variant.kind == "gold"
+    store.claim(variant.identity() if gold else {
+        **asdict(settings), **variant.identity(), "precision": precision,
+    })  # fmt: skip
+    missing = []
+    for source, (benchmark, items) in _sources(asked).items():
+        known = store.written(source)
+        missing.append((benchmark, [item for item in items if item.id not in known]))
+    missing = [(benchmark, items) for benchmark, items in missing if items]
+    if not missing:
+        return
+    if gold:
+        for benchmark, items in missing:
+            store.append(benchmark.source, [Written(i.id, i.gold, 0, True) for i in items])
+        return
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, codec = load_variant(variant, settings.backbone, device)
+    ends = _ends(model, codec)
+    for benchmark, items in missing:
+        prompts = [_prompt(codec, benchmark.ask(item), settings.thinking) for item in items]
+        lengths = [len(prompt) for prompt in prompts]
+        size = batch or batch_size(model, max(lengths) + settings.max_tokens, device)
+        done = 0
+        progress(f"{variant.name}, {benchmark.source}", done, len(items))
+        for part in batches(lengths, size):
+            found = complete(model, [prompts[i] for i in part], settings.max_tokens, ends, device)
+            store.append(benchmark.source, [
+                Written(items[i].id, codec.decode(one.ids), len(one.ids), one.finished)
+                for i, one in zip(part, found, strict=True)
+            ])  # fmt: skip
+            done += len(part)
+            progress(f"{variant.name}, {benchmark.source}", done, len(items))
+
+
+def _sources(
+    asked: Sequence[tuple[Benchmark, list[Item]]],
+) -> dict[str, tuple[Benchmark, list[Item]]]:
+    """Benchmarks to generate for; the whole of one serves its part too."""
+    found: dict[str, tuple[Benchmark, list[Item]]] = {}
+    for benchmark, items in asked:
+        if benchmark.source in found:
+            known = {item.id: item for item in found[benchmark.source][1]}
+            items = list({**known, **{item.id: item for item in items}}.values())
+        found[benchmark.source] = benchmark, items
+    return found
+
+
+def _prompt(codec: Codec, text: str, thinking: bool) -> list[int]:
+    """As the model's chat template has it, else as plain text."""
+    if codec.chat is not None:
+        return codec.chat(text, thinking)
+    return [*codec.begin, *codec.encode(text + "\n\n")]
+
+
+def _ends(model, codec: Codec) -> list[int]:
+    """Tokens that end a completion."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    more = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    return list(dict.fromkeys([codec.end, *more]))
+
+
+def score(
+    variant: Variant, benchmark: Benchmark, items: list[Item], store: Store, progress: Progress
+) -> list[Scored]:
+    """Judge the completions that have no verdict yet, and store all."""
+    written, known = store.written(benchmark.source), store.scores(benchmark.name)
+    lost = [item.id for item in items if item.id not in written]
+    if lost:
+        raise UserError(f"{store.folder}: no completion for item {lost[0]} of {benchmark.source}")
+    fresh = [
+        item for item in items
+        if item.id not in known or known[item.id].completion != written[item.id].completion
+    ]  # fmt: skip
+    if fresh:
+        what = f"{variant.name}, {benchmark.name}: scoring"
+        texts = [written[item.id].completion for item in fresh]
+
+        def tell(done: int) -> None:
+            progress(what, done, len(fresh))
+
+        tell(0)
+        judge = _by_equality if benchmark.judge == "math" else _by_execution
+        for item, (extracted, correct, why) in zip(
+            fresh, judge(benchmark, fresh, texts, tell), strict=True
+        ):
+            one = written[item.id]
+            known[item.id] = Scored(
+                item.id, item.reference, extracted, correct, why, one.completion, one.tokens,
+                one.finished,
+            )  # fmt: skip
+        store.write_scores(benchmark.name, list(known.values()))
+    return [known[item.id] for item in items]
+
+
+Verdict = tuple[str | None, bool, str]
+
+
+def _by_equality(
+    benchmark: Benchmark, items: list[Item], texts: list[str], progress: Callable[[int], None]
+) -> list[Verdict]:
+    pairs = [(item.gold, text) for item, text in zip(items, texts, strict=True)]
+    return [(v.extracted, v.correct, v.why) for v in judge_answers(pairs, progress=progress)]
+
+
+def _by_execution(
+    benchmark: Benchmark, items: list[Item], texts: list[str], progress: Callable[[int], None]
+) -> list[Verdict]:
+    """Run what each prediction makes a program of; a prediction that is none runs nothing."""
+    assert benchmark.extract is not None
+    assert benchmark.program is not None
+    found = [benchmark.extract(text) for text in texts]
+    programs = [
+        None if answer is None else benchmark.program(item, answer)
+        for item, answer in zip(items, found, strict=True)
+    ]
+    outcomes = iter(sandbox.run_many([p for p in programs if p is not None], progress=progress))
+    verdicts: list[Verdict] = []
+    for answer, program in zip(found, programs, strict=True):
+        if answer is None:
+            verdicts.append((None, False, "no answer found"))
+        elif program is None:
+            verdicts.append((answer, False, "not a prediction of the kind asked for"))
+        else:
+            outcome = next(outcomes)
+            passed = outcome.status == "passed"
+            why = "" if passed else f"{outcome.status}: {outcome.detail}".rstrip(": ")
+            verdicts.append((answer, passed, why))
+    return verdicts
+
+
+def summary(variant: Variant, benchmark: Benchmark, lines: list[Scored]) -> dict:
+    """Accuracy with its interval, and how the completions ended."""
+    hits, n = sum(line.correct for line in lines), len(lines)
+    low, high = wilson_interval(hits, n)
+    return {
+        "variant": variant.name, "benchmark": benchmark.name, "accuracy": hits / n,
+        "low": low, "high": high, "n": n,
+        "answered": sum(line.extracted is not None for line in lines) / n,
+        "finished": sum(line.finished for line in lines) / n,
+        "tokens": sum(line.tokens for line in lines) / n,
+    }  # fmt: skip

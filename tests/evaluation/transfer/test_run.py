@@ -1,0 +1,212 @@
+"""A run generates every item once, scores what it has, and compares variants item by item."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from focus.cli import main
+from focus.errors import UserError
+from focus.evaluation import sandbox
+from focus.evaluation.transfer.compare import comparisons, paired, table
+from focus.evaluation.transfer.store import Scored, Store, Written
+from focus.training.loop import Trainer
+from tests.training.samples import tiny_run
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory):
+    """Small benchmarks of the real layout."""
+    folder = tmp_path_factory.mktemp("data")
+    problems = [
+        {
+            "problem": f"What is {n} + {n}?", "level": f"Level {1 + n % 5}", "idx": n,
+            "solution": rf"It is \boxed{{{2 * n}}}.",
+        }
+        for n in range(24)
+    ]  # fmt: skip
+    programs = [
+        {"code": "def f(a):\n    return a * 2", "input": str(n), "output": str(2 * n)}
+        for n in range(4)
+    ]
+    for name, rows in (("math/test", problems), ("cruxeval/cruxeval", programs)):
+        (folder / name).parent.mkdir()
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "solver"
+    Trainer(tiny_run("sudoku", "tiny-llama", updates=3), folder).run()
+    return folder
+
+
+def _words(questions, out, *variants, benchmarks="math,math-hard", more=()):
+    return [
+        "transfer", *variants, "--benchmarks", benchmarks, "--data", str(questions), "--out",
+        str(out), "--max-tokens", "24", "--batch", "4", *more,
+    ]  # fmt: skip
+
+
+def test_variants_side_by_side(questions, checkpoint, tmp_path, capsys):
+    words = _words(questions, tmp_path, "base", str(checkpoint), "null", "gold")
+    assert main([*words, "--null-seeds", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    by = {(r["variant"], r["benchmark"]): r for r in told["results"]}
+    assert set(by) == {
+        (v, b) for v in ("base", "solver", "null-solver-1", "gold") for b in ("math", "math-hard")
+    }
+    assert by["gold", "math"]["accuracy"] == 1.0
+    assert by["base", "math-hard"]["n"] == 4
+    assert {c["variant"] for c in told["compared"]} == {"solver", "null-solver-1", "gold"}
+    lines = [json.loads(x) for x in (tmp_path / "base" / "math.jsonl").read_text().splitlines()]
+    assert len(lines) == 24
+    assert set(lines[0]) >= {"id", "completion", "extracted", "correct", "why"}
+    card = (tmp_path / "cards" / "solver-math.html").read_text()
+    assert card.startswith("<!doctype html>")
+    assert "http" not in card
+    # Once more: nothing is generated or judged again.
+    before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/math*.jsonl")}
+    assert main([*words, "--null-seeds", "1", "--json"]) == 0
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/math*.jsonl")} == before
+    assert json.loads(capsys.readouterr().out) == told
+
+
+def test_a_part_of_a_benchmark_is_generated_with_the_whole(questions, tmp_path):
+    assert (
+        main(
+            _words(questions, tmp_path, "base", "--backbone", "tiny-llama", benchmarks="math-hard")
+        )
+        == 0
+    )
+    first = (tmp_path / "base" / "math.written.jsonl").read_text()
+    assert len(first.splitlines()) == 4
+    assert main(_words(questions, tmp_path, "base", "--backbone", "tiny-llama")) == 0
+    whole = (tmp_path / "base" / "math.written.jsonl").read_text()
+    assert whole.startswith(first)
+    assert len(whole.splitlines()) == 24
+
+
+def test_a_killed_run_loses_and_repeats_nothing(questions, tmp_path):
+    words = _words(
+        questions, tmp_path / "killed", "base", "--backbone", "tiny-llama", benchmarks="math"
+    )
+    file = tmp_path / "killed" / "base" / "math.written.jsonl"
+    # Each batch waits, so that the kill meets the run in its middle.
+    slow = (
+        "import sys, time; from focus.evaluation.transfer import run; "
+        "inner = run.complete\n"
+        "def slowly(*given):\n    time.sleep(0.5)\n    return inner(*given)\n"
+        "run.complete = slowly\n"
+        "from focus.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", slow, *words])
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (file.exists() and file.stat().st_size):
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    some = file.read_text()
+    assert 0 < len(some.splitlines()) < 24
+    file.write_text(some + '{"id": "3", "compl')  # a line that the kill has torn
+    assert main(words) == 0
+    ids = Counter(json.loads(line)["id"] for line in file.read_text().splitlines())
+    assert ids == Counter(str(n) for n in range(24))
+    assert (
+        main(
+            _words(
+                questions, tmp_path / "whole", "base", "--backbone", "tiny-llama", benchmarks="math"
+            )
+        )
+        == 0
+    )
+    stored = [
+        {line["id"]: line["completion"] for line in map(json.loads, text.splitlines())}
+        for text in (file.read_text(), (tmp_path / "whole/base/math.written.jsonl").read_text())
+    ]
+    assert stored[0] == stored[1]
+
+
+def test_programs_run_only_when_allowed(questions, tmp_path, capsys):
+    words = _words(questions, tmp_path, "gold", benchmarks="cruxeval-o,cruxeval-i")
+    assert main(words) == 2
+    assert "--allow-code" in capsys.readouterr().err
+    try:
+        sandbox.check_available()
+    except UserError as error:
+        pytest.skip(str(error))
+    assert main([*words, "--allow-code", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [row["accuracy"] for row in told["results"]] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--max-tokens", "0"), "max-tokens"),
+        (("--limit", "0"), "limit"),
+        (("--batch", "-1"), "batch"),
+        (("--benchmarks", "chess"), "no benchmark 'chess'"),
+        (("--data", "/nowhere"), "no math/test.jsonl"),
+    ],
+)
+def test_wrong_words_are_one_line(questions, tmp_path, capsys, more, message):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", more=more)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_other_settings_in_the_same_folder_are_refused(questions, tmp_path, capsys):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", "--limit", "2")
+    assert main(words) == 0
+    assert main([*words, "--max-tokens", "30"]) == 2
+    assert "max_tokens" in capsys.readouterr().err
+
+
+def _scored(*verdicts):
+    return [
+        Scored(str(n), "1", "1", right, "", "text", 1, True) for n, right in enumerate(verdicts)
+    ]
+
+
+def test_paired_counts_only_where_two_differ():
+    points, p = paired(_scored(1, 1, 1, 0), _scored(1, 0, 0, 0))
+    assert points == 50.0
+    assert p == 0.5
+    results = {("base", "math"): _scored(1, 0), ("new", "math"): _scored(1, 1)}
+    assert comparisons(results)[0]["points"] == 50.0
+
+
+def test_the_table_marks_the_floor_and_leaves_gaps():
+    rows = [
+        {
+            "variant": "base",
+            "benchmark": "math",
+            "accuracy": 0.3,
+            "low": 0.2,
+            "high": 0.4,
+            "n": 100,
+        },
+        {"variant": "base", "benchmark": "aime25", "accuracy": 0.0, "low": 0, "high": 0.1, "n": 30},
+        {"variant": "new", "benchmark": "math", "accuracy": 0.5, "low": 0.4, "high": 0.6, "n": 100},
+    ]
+    text = table(rows, [{"variant": "new", "benchmark": "math", "points": 20.0, "p": 0.001}])
+    assert "AIME25 (n = 30) (floor)" in text
+    assert "(+20.00*, p = 0.001) | – | – |" in text
+
+
+def test_a_damaged_line_is_named(tmp_path):
+    store = Store(tmp_path / "base")
+    store.append("math", [Written("1", "text", 1, True)])
+    with open(tmp_path / "base" / "math.written.jsonl", "a") as stream:
+        stream.write("damaged\n")
+    with pytest.raises(UserError, match="line 2 is damaged"):
+        store.written("math")
