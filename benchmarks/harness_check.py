@@ -15,6 +15,8 @@ import os
 import tempfile
 from pathlib import Path
 
+import torch
+
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.items import Item
@@ -28,7 +30,7 @@ task: focus_check
 dataset_path: json
 dataset_kwargs: {{data_files: {{test: "{items}"}}}}
 doc_to_text: "{{{{prompt}}}}"
-doc_to_target: "{{{{output}}}}"
+doc_to_target: "assert f({{{{input}}}})=={{{{output}}}}"
 repeats: 1
 num_fewshot: 0
 unsafe_code: true
@@ -69,6 +71,7 @@ def harness_samples(
             model="hf", model_args=settings, tasks=["focus_check"], batch_size=batch,
             task_manager=TaskManager(include_path=temporary), apply_chat_template=True,
             log_samples=True, confirm_run_unsafe_code=True,
+            device="cuda" if torch.cuda.is_available() else "cpu",
         )  # fmt: skip
     return {
         sample["doc"]["id"]: (sample["resps"][0][0], bool(sample["pass@1"]))

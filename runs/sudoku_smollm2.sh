@@ -13,12 +13,12 @@ focus backbone install smollm2-135m
 [ -f "$out/neighbourhood.csv.gz" ] || focus data generate --task sudoku --mode neighbourhood --grow-from extra --count 150000 --seed 1 \
     --out "$out/neighbourhood.csv.gz"
 
-# One reading of the language model for two batches, used four times each; 5 % of the examples are
+# One reading of the language model for four batches, used four times each; 5 % of the examples are
 # the 1,000 training puzzles, which the model would else learn by heart.
-focus train sudoku-quick/smollm2-135m --out "$out/run" --resume \
-    --read-ahead 2 --passes 4 --optimizer.lora-learning-rate 2e-4 \
+focus train sudoku-quick/smollm2-135m --out "$out/run" --resume --solver.updater.leak 0.05 \
+    --read-ahead 4 --passes 4 --optimizer.lora-learning-rate 2e-4 \
     --more-data extra "$out/neighbourhood.csv.gz" --train-share 0.05 \
-    --optimizer.updates 20000 --eval-every 4000 --save-every 4000
+    --optimizer.updates 17920 --eval-every 1792 --save-every 1792
 
 python -m benchmarks.release "$out/run" sudoku-smollm2 --steps 16,32,64,128,256 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_smollm2.sh)."

@@ -62,6 +62,11 @@ def public_name(name: str) -> str:
     return HUB_IDS.get(name, name)
 
 
+def short_name(name: str) -> str:
+    """What we know a model by: the short name of a hub id that has one, or the name itself."""
+    return next((short for short, hub in HUB_IDS.items() if hub == name), name)
+
+
 def cache_folder() -> Path:
     """Where converted models are kept: $FOCUS_CACHE, or a folder in the user's cache."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "focus"

@@ -45,9 +45,9 @@ class Store:
         self.folder = folder
 
     def claim(self, settings: dict) -> None:
-        """Begin, or go on with the same settings; other settings are refused."""
+        """Begin, or go on with the same settings; others are refused once there are completions."""
         path = self.folder / "settings.json"
-        if not path.exists():
+        if not path.exists() or not any(self.folder.glob("*.written.jsonl")):
             write_text(path, json.dumps(settings, indent=1) + "\n")
             return
         known = _read_object(path)

@@ -21,7 +21,7 @@ from focus.errors import UserError
 from focus.files import sha256
 from focus.folders import MANIFEST
 from focus.model.checkpoint import checkpoint_folder, fetch
-from focus.model.pretrained import SMOLLM2, Codec, load_language_model, public_name
+from focus.model.pretrained import SMOLLM2, Codec, load_language_model, short_name
 
 _WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
@@ -96,7 +96,7 @@ def find_backbone(variants: Sequence[Variant], asked: str | None) -> str:
     wanted = {v.adapter: _backbone_of(v.adapter) for v in variants if v.adapter is not None}
     name = asked or next(iter(wanted.values()), SMOLLM2)
     for folder, other in wanted.items():
-        if public_name(name) != public_name(other):
+        if short_name(name) != other:
             raise UserError(
                 f"the adapter {folder} is for {other}, not for {name}: "
                 "variants of one comparison share a backbone"
@@ -109,7 +109,7 @@ def _backbone_of(folder: Path) -> str:
         name = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"{folder / _CONFIG} names no backbone: {error}") from error
-    return name
+    return short_name(name)
 
 
 def load_variant(variant: Variant, backbone: str, device: str) -> tuple[Any, Codec]:
