@@ -35,11 +35,14 @@ def test_wrong_neighbours_are_wrong_and_gold_is_right(data_folder):
     items = BENCHMARKS["math"].items(str(data_folder))[:60]
     right = judge_answers([(item.gold, item.gold) for item in items])
     assert all(verdict.correct for verdict in right)
-    # A whole number plus one is another number.
+    assert len(_off_by_one(items)) > 20
+    assert not any(verdict.correct for verdict in judge_answers(_off_by_one(items)))
+
+
+def _off_by_one(items):
+    """Whole numbers plus one, which are other numbers."""
     whole = [item for item in items if item.reference.lstrip("-").isdecimal()]
-    wrong = [(item.gold, rf"\boxed{{{int(item.reference) + 1}}}") for item in whole]
-    assert len(whole) > 20
-    assert not any(verdict.correct for verdict in judge_answers(wrong))
+    return [(item.gold, rf"\boxed{{{int(item.reference) + 1}}}") for item in whole]
 
 
 @pytest.mark.long
@@ -48,3 +51,4 @@ def test_all_of_math_and_both_aimes(data_folder):
         items = BENCHMARKS[name].items(str(data_folder))
         found = judge_answers([(item.gold, item.gold) for item in items])
         assert sum(verdict.correct for verdict in found) == count
+        assert not any(verdict.correct for verdict in judge_answers(_off_by_one(items)))
