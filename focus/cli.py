@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 import tyro
 
-from focus.commands import backbone, bench, data, evaluate, train, transfer
+from focus.commands import backbone, bench, data, evaluate, report, train, transfer
 from focus.errors import UserError
 
 COMMANDS: dict[str, Callable[..., None]] = {
@@ -22,6 +22,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "teach": train.teach,
     "eval": evaluate.eval_,
     "transfer": transfer.transfer,
+    "report": report.report,
     "data show": data.show,
     "data prepare": data.prepare,
     "data generate": data.generate,

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import torch
 import tyro
 from rich.console import Console
@@ -16,8 +15,10 @@ from rich.progress import Progress
 from rich.table import Table as TextTable
 from rich.text import Text
 
+from focus.config import to_json
 from focus.data.sources import File, open_source
 from focus.data.splits import make_splits
+from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
@@ -67,7 +68,7 @@ def eval_(
         limit: only so many puzzles.
         control: does the language model matter? R zeroed, R shuffled (between puzzles), or
             adapter-off; the size of the adapter is told too.
-        out: folder for predictions.jsonl and results.json.
+        out: folder for all answers and rates, for focus report.
         json: print one JSON object instead of a table.
     """
     solver, config = _load(checkpoint, task)
@@ -94,11 +95,12 @@ def eval_(
             progress=lambda done: bar.update(line, completed=done),
         )  # fmt: skip
     summaries = [result.summary() for result in results]
-    if out:
-        _write_predictions(Path(out), results, table.ids, solver)
     about: dict = {} if control == "none" else {"control": control}
     if about and has_adapter(solver):
         about["adapter"] = adapter_norm(solver)
+    if out:
+        known = {"split": split, "data": source.describe(), **about}
+        _write_predictions(Path(out), results, table, config, known)
     if json:
         sys.stdout.write(json_module.dumps({"results": summaries, **about}) + "\n")
         return
@@ -130,18 +132,26 @@ def _numbers(text: str) -> list[int]:
 
 
 def _write_predictions(
-    folder: Path, results: list[Evaluation], ids: np.ndarray, solver: Model
+    folder: Path, results: list[Evaluation], table: Table, config: RunConfig, about: dict
 ) -> None:
-    lines = []
+    """What `focus report` reads: puzzles, every answer, the rates, and the run that made them."""
+    text, lines = config.task.answer_text, []
     for result in results:
         for row, (answer, exact) in enumerate(zip(result.answers, result.exact, strict=True)):
-            known = {"id": int(ids[row]), "steps": result.steps, "exact": bool(exact)}
+            known = {"id": int(table.ids[row]), "steps": result.steps, "exact": bool(exact)}
             scores = {name: float(values[row]) for name, values in result.diagnostics.items()}
-            line = {**known, "answer": solver.task.answer_text(answer), **scores}
-            lines.append(json_module.dumps(line))
+            lines.append(json_module.dumps({**known, "answer": text(answer), **scores}))
     write_text(folder / "predictions.jsonl", "\n".join(lines) + "\n")
+    puzzles = [
+        {"id": int(id_), "question": config.task.question_text(question), "answer": text(answer)}
+        for id_, question, answer in zip(table.ids, table.questions, table.answers, strict=True)
+    ]
+    write_text(
+        folder / "puzzles.jsonl", "".join(json_module.dumps(line) + "\n" for line in puzzles)
+    )
     summaries = [result.summary() for result in results]
-    write_text(folder / "results.json", json_module.dumps({"results": summaries}) + "\n")
+    write_text(folder / "results.json", json_module.dumps({"results": summaries, **about}) + "\n")
+    write_text(folder / "config.json", to_json(config))
 
 
 def solve(

@@ -108,7 +108,7 @@ def _evaluate_solver(
             decoded = task.decode(z, x)
             exact[k].append(task.exact(z, x, y).cpu().numpy())
             answers[k].append(task.answer_codes(decoded, x))
-            found = task.diagnostics(decoded, x, y)
+            found = {**task.diagnostics(decoded, x, y), "energy": task.energy(z, x, y)}
             scores[k].append({name: value.cpu().numpy() for name, value in found.items()})
         progress(first + len(part))
     return [

@@ -88,3 +88,21 @@ METHODS: dict[str, Callable[[RunConfig], RunConfig]] = {
     "direct": direct,
     "base": base,
 }
+
+
+def method_of(config: RunConfig) -> str:
+    """The name of a run's method, read off its settings; `trm` for a TRM."""
+    replay, curation = config.replay, config.curation
+    if config.solver.answer == "trm":
+        return "trm"
+    if config.solver.answer == "written":
+        return "direct" if config.optimizer.updates else "base"
+    if config.steps == 1:
+        return "one-step"
+    if replay.method == "none":
+        return "recurrent" if replay.base_mixture == _FROM_START else "fixed-mix"
+    if replay.method == "random":
+        return "random-penalty" if curation.beta else "random"
+    if replay.method == "focus" and not curation.restore_memory:
+        return "no-memory"
+    return replay.method if replay.method != "focus" or curation.beta else "no-penalty"

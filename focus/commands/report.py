@@ -1,0 +1,53 @@
+"""`focus report`: tables and figures from stored runs."""
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from focus.errors import UserError
+from focus.files import write_text
+from focus.report.runs import Evaluated, Transferred, find_results
+
+
+def report(
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional], out: str = "runs-out/report"
+) -> None:
+    """Build the paper's tables and figures, and our own, from evaluated runs.
+
+    Tables as Markdown, LaTeX and CSV, figures as PDF, PNG and SVG. Small puzzles go to a part of
+    their own. What has not been run is a gap in a table or named as missing, never a made-up cell.
+
+    Args:
+        runs: folders that hold evaluations (focus eval RUN --out RUN/eval) and comparisons
+            (focus transfer ... --out DIR), at any depth.
+        out: folder of the report; report.md in it shows everything.
+    """
+    if not runs:
+        raise UserError("name the folders of evaluated runs: focus report runs-out --out DIR")
+    evaluated, transferred = find_results([Path(run) for run in runs])
+    for name, full in (("", True), ("mini", False)):
+        part = [run for run in evaluated if run.full == full]
+        if part or full:
+            _write(Path(out) / name, part, transferred if full else [], full)
+
+
+def _write(folder: Path, runs: list[Evaluated], transferred: list[Transferred], full: bool) -> None:
+    from focus.report.figures import all_figures  # matplotlib takes its time
+    from focus.report.tables import all_tables
+
+    tables = all_tables(runs, transferred)
+    for table in tables:
+        table.write(folder / "tables")
+    made, missing = all_figures(runs, folder / "figures")
+    empty = [table.name for table in tables if table.empty and table.name != "prompt-only"]
+    text = [f"# Report{'' if full else ': small puzzles'}", ""]
+    text += [f"From {len(runs)} evaluations.", ""]
+    if empty or missing:
+        text += [f"Not run yet: {', '.join([*empty, *missing])}.", ""]
+    text += [table.markdown() for table in tables]
+    text += [f"![{name}](figures/{name}.png)\n" for name in made]
+    write_text(folder / "report.md", "\n".join(text))
+    print(f"{folder / 'report.md'}: {len(tables)} tables, {len(made)} figures")
+    if empty or missing:
+        print(f"  without a run of ours: {', '.join([*empty, *missing])}")

@@ -1,0 +1,1 @@
+"""What is shown to people: tables and figures of stored runs, and the page that plays a repair."""

@@ -1,0 +1,61 @@
+"""Every figure, written so that equal predictions give equal files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from focus.files import atomic_path
+from focus.report.pictures import across_methods, repair_strip
+from focus.report.plots import (
+    accuracy_over_steps,
+    accuracy_over_time,
+    curation_histograms,
+    energy_along,
+)
+from focus.report.runs import Evaluated
+
+FORMATS = ("pdf", "png", "svg")
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "focus", "pdf.fonttype": 42, "font.size": 8, "axes.titlesize": 8,
+    "figure.dpi": 150, "savefig.bbox": "tight", "legend.fontsize": 7,
+}  # fmt: skip
+_OF_ONE = {"repair": repair_strip, "histograms": curation_histograms, "energy": energy_along}
+_OF_MANY = {
+    "methods": across_methods, "steps": accuracy_over_steps, "time": accuracy_over_time,
+}  # fmt: skip
+
+
+def save(figure: Figure, folder: Path, name: str) -> None:
+    """In three formats, without dates."""
+    dates: dict[str, dict[str, Any]] = {
+        "pdf": {"CreationDate": None, "ModDate": None}, "svg": {"Date": None}, "png": {},
+    }  # fmt: skip
+    for suffix in FORMATS:
+        with atomic_path(folder / f"{name}.{suffix}") as temporary:
+            figure.savefig(temporary, format=suffix, metadata=dates[suffix])
+
+
+def all_figures(runs: Sequence[Evaluated], folder: Path) -> tuple[list[str], list[str]]:
+    """Write the figures; names of those that are there, and of those that lack runs."""
+    made: list[str] = []
+    missing: list[str] = []
+    for task in ("sudoku", "maze"):
+        first: dict[tuple[str, str], Evaluated] = {}  # one run of each method and backbone
+        for run in runs:
+            if run.task == task and run.control == "none":
+                first.setdefault((run.backbone, run.method), run)
+        shown = list(first.values())
+        focus = next((run for run in shown if run.method == "focus"), None)
+        with matplotlib.rc_context(_STYLE):
+            figures = {name: build(focus) if focus else None for name, build in _OF_ONE.items()}
+            figures |= {name: build(shown) for name, build in _OF_MANY.items()}
+            for name, figure in figures.items():
+                if figure is None:
+                    missing.append(f"{task}-{name}")
+                else:
+                    save(figure, folder, f"{task}-{name}")
+                    made.append(f"{task}-{name}")
+    return made, missing

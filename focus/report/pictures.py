@@ -1,0 +1,103 @@
+"""Puzzles as they are repaired: one over its steps, one by all methods."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from focus.report.drawing import draw, side_of
+from focus.report.runs import Evaluated
+from focus.report.tables import label
+
+
+def _accuracy(answer: str, target: str, question: str, task: str) -> float:
+    """Share of right cells: all of a Sudoku, the open ones of a maze."""
+    pairs = [
+        (a, t)
+        for a, t, q in zip(answer, target, question, strict=True)
+        if task == "sudoku" or q != "#"
+    ]
+    return sum(a == t for a, t in pairs) / len(pairs)
+
+
+def _example(run: Evaluated) -> int | None:
+    """A puzzle that is solved at the end and was not at first: the median of them by when."""
+    steps = sorted(run.exact)
+    solved = [i for i, right in run.exact[steps[-1]].items() if right]
+    when = {i: next(k for k in steps if run.exact[k].get(i)) for i in solved}
+    later = sorted((k, i) for i, k in when.items() if k > steps[0])
+    return later[len(later) // 2][1] if later else (solved[0] if solved else None)
+
+
+def repair_strip(run: Evaluated) -> Figure | None:
+    """One puzzle over the steps of its repair, with the cell accuracy under each."""
+    id_ = _example(run)
+    if id_ is None or id_ not in run.puzzles:
+        return None
+    question, target = run.puzzles[id_]
+    steps = [k for k in sorted(run.answers) if id_ in run.answers[k]]
+    if len(steps) > 5:  # the first, the last, and three between
+        steps = [steps[round(i * (len(steps) - 1) / 4)] for i in range(5)]
+    panels = [
+        ("question", question),
+        *((f"step {k}" if k else "written", run.answers[k][id_]) for k in steps),
+        ("target", target),
+    ]
+    figure = Figure(figsize=(1.75 * len(panels), 2.1))
+    for axis, (title, answer) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+        draw(axis, run.task, question, answer, target)
+        axis.set_title(title)
+        if title not in ("question", "target"):
+            share = _accuracy(answer, target, question, run.task)
+            axis.set_xlabel(f"{100 * share:.0f} % of cells")
+    return figure
+
+
+def across_methods(runs: Sequence[Evaluated]) -> Figure | None:
+    """The same puzzle by every method at its last step, with the region where they differ most."""
+    focus = next((run for run in runs if run.method == "focus"), None)
+    if focus is None or len(runs) < 2:
+        return None
+    last = {run.folder: run.exact[run.steps] for run in runs}
+    shared = [i for i in last[focus.folder] if all(i in found for found in last.values())]
+    # One that FOCUS solves and as few others as possible.
+    shared = [i for i in shared if last[focus.folder][i] and i in focus.puzzles]
+    if not shared:
+        return None
+    id_ = min(shared, key=lambda i: (sum(found[i] for found in last.values()), i))
+    question, target = focus.puzzles[id_]
+    answers = {run.folder: run.answers[run.steps][id_] for run in runs}
+    region = _region(question, target, list(answers.values()))
+    figure = Figure(figsize=(1.9 * (len(runs) + 1), 4.0))
+    axes = figure.subplots(2, len(runs) + 1, squeeze=False)
+    shown = [("question", question), *((label(run), answers[run.folder]) for run in runs)]
+    for column, (title, answer) in enumerate(shown):
+        for row in range(2):
+            draw(axes[row][column], focus.task, question, answer, target)
+        left, top, size = region
+        axes[0][column].plot(
+            [left, left + size, left + size, left, left],
+            [top, top, top + size, top + size, top], color="#CC79A7", lw=1.4,
+        )  # fmt: skip
+        axes[1][column].set_xlim(left, left + size)
+        axes[1][column].set_ylim(top + size, top)
+        axes[0][column].set_title("\n".join(title.split(", ")), fontsize=7)
+        for text in axes[1][column].texts:
+            text.set_fontsize(text.get_fontsize() * side_of(question) / size)
+            text.set_clip_on(True)
+    return figure
+
+
+def _region(question: str, target: str, answers: Sequence[str]) -> tuple[int, int, int]:
+    """Left, top and size of the square with the most wrong cells of all answers."""
+    side = side_of(question)
+    wrong = np.zeros((side, side))
+    for answer in answers:
+        cells = [a != t for a, t in zip(answer, target, strict=True)]
+        wrong += np.array(cells, float).reshape(side, side)
+    size = max(2, side // 3)
+    best = max(
+        ((wrong[r : r + size, c : c + size].sum(), -r, -c) for r in range(side - size + 1)
+         for c in range(side - size + 1)),
+    )  # fmt: skip
+    return -int(best[2]), -int(best[1]), size

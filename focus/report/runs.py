@@ -1,0 +1,179 @@
+"""Stored evaluations, as `focus eval --out` and `focus transfer --out` leave them.
+
+An evaluation is a folder with config.json, results.json and predictions.jsonl; beside or above it
+may lie the run's metrics.jsonl.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from focus.errors import UserError
+from focus.recipes.methods import method_of
+from focus.report.table import Rate
+from focus.tasks import Maze, Sudoku
+from focus.training.config import RunConfig, read_config
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """One evaluated run."""
+
+    folder: Path
+    config: RunConfig
+    results: dict[int, dict]  # by K
+    control: str = "none"
+    adapter: float | None = None  # ||dW|| / ||W||, with a control
+
+    @property
+    def task(self) -> str:
+        return self.config.task.name
+
+    @property
+    def backbone(self) -> str:
+        return self.config.solver.backbone.name
+
+    @property
+    def method(self) -> str:
+        return method_of(self.config)
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed
+
+    @property
+    def full(self) -> bool:
+        """Whether it is about the paper's puzzles and not about small ones."""
+        task = self.config.task
+        return (isinstance(task, Sudoku) and task.box == 3) or (
+            isinstance(task, Maze) and task.size == 30
+        )
+
+    @property
+    def steps(self) -> int:
+        """The K that is reported: that of validation; a model that writes has none."""
+        wanted = 0 if self.config.solver.answer == "written" else self.config.eval_steps
+        return wanted if wanted in self.results else max(self.results)
+
+    def rate(self, steps: int | None = None) -> Rate | None:
+        """The exact rate at K, if it was evaluated there."""
+        found = self.results.get(self.steps if steps is None else steps)
+        return Rate(found["exact"], found["low"], found["high"], found["n"]) if found else None
+
+    @cached_property
+    def exact(self) -> dict[int, dict[int, bool]]:
+        """Which puzzles came out exact, by K and id."""
+        return {
+            k: {id_: row["exact"] for id_, row in rows.items()} for k, rows in self._rows.items()
+        }
+
+    @cached_property
+    def answers(self) -> dict[int, dict[int, str]]:
+        """The answers, by K and id."""
+        return {
+            k: {id_: row["answer"] for id_, row in rows.items()} for k, rows in self._rows.items()
+        }
+
+    @cached_property
+    def energies(self) -> dict[int, dict[int, float]]:
+        """E_x of the answers, by K and id, where it was stored."""
+        return {
+            k: {id_: row["energy"] for id_, row in rows.items()}
+            for k, rows in self._rows.items() if all("energy" in row for row in rows.values())
+        }  # fmt: skip
+
+    @cached_property
+    def _rows(self) -> dict[int, dict[int, dict]]:
+        found: dict[int, dict[int, dict]] = {}
+        for row in _lines(self.folder / "predictions.jsonl", ("id", "steps", "exact", "answer")):
+            found.setdefault(row["steps"], {})[row["id"]] = row
+        return found
+
+    @cached_property
+    def puzzles(self) -> dict[int, tuple[str, str]]:
+        """Question and target by id."""
+        rows = _lines(self.folder / "puzzles.jsonl", ("id", "question", "answer"))
+        return {row["id"]: (row["question"], row["answer"]) for row in rows}
+
+    @cached_property
+    def curve(self) -> list[dict]:
+        """Lines of the run's metrics; empty where they are not stored."""
+        for folder in (self.folder, self.folder.parent):
+            path = folder / "metrics.jsonl"
+            if path.is_file():
+                return _lines(path, ("update", "seconds"))
+        return []
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """One comparison on the transfer benchmarks."""
+
+    folder: Path
+    results: list[dict]
+    compared: list[dict]
+    average: dict[str, float | None]
+
+
+def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferred]]:
+    """All evaluations and comparisons under some folders, in the order of their paths."""
+    evaluated, transferred = [], []
+    for path in paths:
+        if not path.is_dir():
+            raise UserError(f"no such folder: {path}; focus eval --out DIR makes one to report on")
+        for file in sorted(path.rglob("results.json")):
+            found = _read(file)
+            if "compared" in found:
+                transferred.append(
+                    Transferred(file.parent, found["results"], found["compared"], found["average"])
+                )
+            elif found.get("split", "test") == "test" and (file.parent / "config.json").is_file():
+                evaluated.append(_evaluated(file, found))
+    if not evaluated and not transferred:
+        raise UserError(
+            f"nothing to report on in {', '.join(map(str, paths))}: evaluate runs on their test "
+            "puzzles with focus eval RUN --out RUN/eval"
+        )
+    return evaluated, transferred
+
+
+def _lines(path: Path, wanted: Sequence[str]) -> list[dict]:
+    """The objects of a file, one on each line."""
+    found = []
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            row = json.loads(line)
+            if not all(name in row for name in wanted):
+                raise ValueError
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{path}, line {number} is damaged") from error
+        found.append(row)
+    return found
+
+
+def _read(file: Path) -> dict:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(found, dict) and isinstance(found["results"], list):
+            return found
+    except (ValueError, KeyError, OSError) as error:
+        raise UserError(f"{file} is damaged: {error}") from error
+    raise UserError(f"{file} does not hold results")
+
+
+def _evaluated(file: Path, found: dict) -> Evaluated:
+    try:
+        results = {row["steps"]: row for row in found["results"]}
+        assert all({"exact", "low", "high", "n"} <= set(row) for row in results.values())
+    except (KeyError, TypeError, AssertionError) as error:
+        raise UserError(f"{file} does not hold results of focus eval") from error
+    return Evaluated(
+        file.parent, read_config(file.parent / "config.json"), results,
+        found.get("control", "none"), found.get("adapter"),
+    )  # fmt: skip

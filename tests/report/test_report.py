@@ -1,0 +1,158 @@
+"""Reports: what is in a table comes from stored runs, what is not there is a gap."""
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+
+from focus.cli import main
+from focus.config import to_json
+from focus.errors import UserError
+from focus.recipes import METHODS, recipe
+from focus.recipes.methods import method_of
+from focus.report import paper
+from focus.report.runs import find_results
+from focus.report.table import GAP, Rate, Table
+from focus.report.tables import all_tables, control_table, curation_table
+from focus.training.config import RunConfig
+
+QUESTION = "1...34....21...3"
+TARGET = "1243342143121234".replace("1234", "2134")
+
+
+def store(folder, config: RunConfig, exact: dict[int, list[bool]], **about):
+    """An evaluation as `focus eval --out` leaves it."""
+    folder.mkdir(parents=True)
+    results = [
+        {"steps": k, "exact": sum(r) / len(r), "low": 0.1, "high": 0.9, "n": len(r)}
+        for k, r in exact.items()
+    ]
+    (folder / "results.json").write_text(json.dumps({"results": results, **about}))
+    (folder / "config.json").write_text(to_json(config))
+    wrong = TARGET[:-1] + ("1" if TARGET[-1] != "1" else "2")
+    lines = [
+        {"id": i, "steps": k, "exact": right, "answer": TARGET if right else wrong,
+         "energy": 0.0 if right else 1.5 / k}
+        for k, rights in exact.items() for i, right in enumerate(rights)
+    ]  # fmt: skip
+    (folder / "predictions.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    puzzles = [{"id": i, "question": QUESTION, "answer": TARGET} for i in range(len(lines))]
+    (folder / "puzzles.jsonl").write_text("".join(json.dumps(x) + "\n" for x in puzzles))
+
+
+def a_run(name: str, seed: int = 1) -> RunConfig:
+    return replace(recipe(name), seed=seed)
+
+
+@pytest.mark.parametrize("task", ["sudoku", "maze", "mini-sudoku", "sudoku-quick"])
+def test_a_method_is_known_by_its_settings(task):
+    for method in METHODS:
+        assert method_of(recipe(f"{task}/smollm2-135m/{method}")) == method
+
+
+def test_the_papers_figures_are_those_of_the_paper(data_folder):
+    text = data_folder.parent / "paper.tex"
+    if not text.exists():
+        pytest.skip("the paper's source is not there")
+    source = text.read_text()
+    for task in ("sudoku", "maze"):
+        for method in ("random", "energy-hard", "fixed-mix", "no-penalty", "focus"):
+            assert f"{paper.source_rate(task, 'qwen3-1.7b', method)}" in source
+    for by in (paper.TRANSFER, paper.AIME):
+        for sources in by.values():
+            for rates in sources.values():
+                for rate in rates:
+                    assert f"{rate:.2f}" in source
+    assert paper.source_rate("maze", "llama-3.1-8b", "recurrent") == 79.8
+    assert paper.source_rate("maze", "qwen3-4b", "random") is None
+
+
+def test_ours_stand_beside_the_papers_and_gaps_are_gaps(tmp_path):
+    store(tmp_path / "a", a_run("sudoku/none/focus"), {128: [True, True, False, True]})
+    store(tmp_path / "b", a_run("sudoku/none/random"), {128: [True, False, False, True]})
+    table = curation_table(find_results([tmp_path])[0])
+    text = table.markdown()
+    assert "| Random | 50.0 [10.0, 90.0] | 57.8 | 89.7 |" in text
+    assert "| FOCUS | 75.0 [10.0, 90.0] | 64.4 | 91.1 |" in text
+    assert f"| Energy-Hard | {GAP} | 61.3 | 89.9 |" in text
+
+
+def test_a_method_is_marked_only_beyond_the_spread_of_three_seeds(tmp_path):
+    good, bad = [True] * 20, [False] * 12 + [True] * 8
+    for seed in (1, 2, 3):
+        store(tmp_path / f"f{seed}", a_run("sudoku/none/focus", seed), {128: good})
+        store(tmp_path / f"r{seed}", a_run("sudoku/none/random", seed), {128: bad})
+        if seed < 3:
+            store(tmp_path / f"e{seed}", a_run("sudoku/none/energy-hard", seed), {128: bad})
+    rows = {row[0]: row[1] for row in curation_table(find_results([tmp_path])[0]).rows}
+    assert rows["Random"].mark == "†"
+    assert rows["Energy-Hard"].mark == ""  # two seeds are not enough
+    assert rows["Random"].value == pytest.approx(0.4)
+
+
+def test_controls_stand_beside_their_run(tmp_path):
+    config = a_run("sudoku/smollm2-135m/focus")
+    store(tmp_path / "plain", config, {128: [True, True]})
+    store(tmp_path / "zeroed", config, {128: [True, False]}, control="zeroed", adapter=0.0123)
+    table = control_table(find_results([tmp_path])[0])
+    assert len(table.rows) == 1
+    assert [cell.value for cell in table.rows[0][1:3]] == [1.0, 0.5]
+    assert "0.0123" in table.rows[0]
+
+
+def test_three_forms_of_a_table_say_the_same():
+    table = Table("t", "A & B, 100 %", ["method", "rate", "paper"])
+    table.rows += [["x_y", Rate(0.5, 0.25, 0.75, 8, "†"), 64.4], ["z", None, None]]
+    assert "| x_y | 50.0 [25.0, 75.0]† | 64.4 |" in table.markdown()
+    latex = table.latex()
+    assert r"A \& B, 100 \%" in latex
+    assert r"x\_y & 50.0 [25.0, 75.0]\dag  & 64.4 \\" in latex
+    rows = list(csv.reader(io.StringIO(table.csv())))
+    assert rows[0] == ["method", "rate", "rate low", "rate high", "rate n", "paper"]
+    assert rows[1] == ["x_y", "50.0", "25.0", "75.0", "8", "64.4"]
+    assert rows[2] == ["z", "", "", "", "", ""]
+
+
+def test_a_report_is_the_same_bytes_twice(tmp_path):
+    steps = {2: [False, False, True], 8: [False, True, True], 16: [True, True, False]}
+    for method in ("focus", "recurrent"):
+        store(tmp_path / "runs" / method / "eval", a_run(f"mini-sudoku/none/{method}"), steps)
+        line = {"update": 10, "seconds": 2.0, "validation": {"exact": 0.5}}
+        if method == "focus":
+            line |= {"t_histogram": [1, 0, 2, 0, 0], "D_histogram": [0] * 7 + [3] + [0] * 6}
+        (tmp_path / "runs" / method / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    for out in ("one", "two"):
+        assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / out)]) == 0
+    files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*"))
+    names = {p.name for p in files}
+    for figure in ("repair", "methods", "steps", "time", "histograms", "energy"):
+        assert {f"sudoku-{figure}.{suffix}" for suffix in ("pdf", "png", "svg")} <= names
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    text = (tmp_path / "one" / "mini" / "report.md").read_text()
+    assert "maze-repair" in text.split("Not run yet:")[1]
+
+
+def test_every_table_can_be_built_from_nothing():
+    for table in all_tables([], []):
+        assert table.markdown()
+        assert table.latex()
+        assert table.csv()
+        assert table.empty
+
+
+def test_what_is_no_run_is_refused(tmp_path, capsys):
+    assert main(["report"]) == 2
+    assert main(["report", str(tmp_path / "none")]) == 2
+    assert main(["report", str(tmp_path)]) == 2
+    assert "nothing to report on" in capsys.readouterr().err
+    (tmp_path / "results.json").write_text("{")
+    with pytest.raises(UserError, match="damaged"):
+        find_results([tmp_path])
+    store(tmp_path / "run", a_run("sudoku"), {128: [True]})
+    (tmp_path / "results.json").unlink()
+    (tmp_path / "run" / "predictions.jsonl").write_text('{"id": 1}\n')
+    with pytest.raises(UserError, match="line 1 is damaged"):
+        _ = find_results([tmp_path])[0][0].exact
