@@ -13,16 +13,28 @@ from importlib.metadata import version
 
 import tyro
 
-from focus.commands import backbone, bench, data, evaluate, report, train, transfer
+from focus.commands import (
+    backbone,
+    bench,
+    data,
+    evaluate,
+    report,
+    reproduce,
+    serve,
+    train,
+    transfer,
+)
 from focus.errors import UserError
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "solve": evaluate.solve,
+    "serve": serve.serve,
     "train": train.train,
     "teach": train.teach,
     "eval": evaluate.eval_,
     "transfer": transfer.transfer,
     "report": report.report,
+    "reproduce": reproduce.reproduce,
     "data show": data.show,
     "data prepare": data.prepare,
     "data generate": data.generate,

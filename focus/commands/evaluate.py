@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import torch
 import tyro
 from rich.console import Console
@@ -31,6 +32,8 @@ from focus.model.checkpoint import (
     load_model,
 )
 from focus.model.solver import Solver, evaluating
+from focus.report.page import standalone
+from focus.report.trajectory import name_solvers, show_repairs
 from focus.tasks.base import Codes
 from focus.training.config import RunConfig, read_config
 
@@ -42,7 +45,7 @@ def _training_source(config: RunConfig) -> str | None:
     return None if os.path.isabs(config.data) and not Path(config.data).exists() else config.data
 
 
-def _load(checkpoint: str, task: str | None) -> tuple[Model, RunConfig]:
+def load_checkpoint(checkpoint: str, task: str | None) -> tuple[Model, RunConfig]:
     """The model of a folder or hub id, on the GPU if there is one, and its config."""
     folder = checkpoint_folder(fetch(checkpoint))
     config = read_config(folder / "config.json")
@@ -71,7 +74,7 @@ def eval_(
         out: folder for all answers and rates, for focus report.
         json: print one JSON object instead of a table.
     """
-    solver, config = _load(checkpoint, task)
+    solver, config = load_checkpoint(checkpoint, task)
     if split not in ("train", "validation", "test"):
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
@@ -137,10 +140,13 @@ def _write_predictions(
     """What `focus report` reads: puzzles, every answer, the rates, and the run that made them."""
     text, lines = config.task.answer_text, []
     for result in results:
+        parsed = result.diagnostics.get("parsed", np.ones(len(table), bool))
         for row, (answer, exact) in enumerate(zip(result.answers, result.exact, strict=True)):
             known = {"id": int(table.ids[row]), "steps": result.steps, "exact": bool(exact)}
             scores = {name: float(values[row]) for name, values in result.diagnostics.items()}
-            lines.append(json_module.dumps({**known, "answer": text(answer), **scores}))
+            # A completion that the parser refused leaves the question as it was.
+            shown = text(answer) if parsed[row] else config.task.question_text(answer)
+            lines.append(json_module.dumps({**known, "answer": shown, **scores}))
     write_text(folder / "predictions.jsonl", "\n".join(lines) + "\n")
     puzzles = [
         {"id": int(id_), "question": config.task.question_text(question), "answer": text(answer)}
@@ -157,7 +163,7 @@ def _write_predictions(
 def solve(
     puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
     checkpoint: str = "runs-out/mini-sudoku", steps: int | None = None, watch: bool = False,
-    json: bool = False,
+    json: bool = False, html: str | None = None, against: str | None = None,
 ) -> None:  # fmt: skip
     """Solve one puzzle and watch its repair.
 
@@ -168,14 +174,23 @@ def solve(
         steps: number of updates K; default that of validation.
         watch: draw every revision; changed cells stand out.
         json: print one JSON object instead: answer, valid, steps.
+        html: also write the repair as one HTML file that plays it, without a server.
+        against: with --html, a second checkpoint to show beside it.
     """
-    solver, config = _load(checkpoint, task)
+    if against and not html:
+        raise UserError("--against goes with --html FILE")
+    solver, config = load_checkpoint(checkpoint, task)
     if not isinstance(solver, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
     steps = config.eval_steps if steps is None else steps
     if steps < 1:
         raise UserError(f"--steps takes a number from 1, not {steps}")
     question = config.task.parse(_puzzle_text(puzzle))
+    if html:
+        shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
+        if against:
+            shown.append((against, *load_checkpoint(against, config.task.name)))
+        write_text(Path(html), standalone(show_repairs(name_solvers(shown), question, steps)))
     answer, valid = _revise(solver, question, steps, watch and not json)
     if json:
         text = config.task.answer_text(answer)

@@ -26,13 +26,16 @@ def report(
     if not runs:
         raise UserError("name the folders of evaluated runs: focus report runs-out --out DIR")
     evaluated, transferred = find_results([Path(run) for run in runs])
-    for name, full in (("", True), ("mini", False)):
-        part = [run for run in evaluated if run.full == full]
-        if part or full:
-            _write(Path(out) / name, part, transferred if full else [], full)
+    large = [run for run in evaluated if run.full]
+    small = [run for run in evaluated if not run.full]
+    if large or not small:
+        _write(Path(out), large, transferred, "Report")
+        transferred = []
+    if small:
+        _write(Path(out) / "mini", small, transferred, "Report: small puzzles")
 
 
-def _write(folder: Path, runs: list[Evaluated], transferred: list[Transferred], full: bool) -> None:
+def _write(folder: Path, runs: list[Evaluated], transferred: list[Transferred], title: str) -> None:
     from focus.report.figures import all_figures  # matplotlib takes its time
     from focus.report.tables import all_tables
 
@@ -41,8 +44,7 @@ def _write(folder: Path, runs: list[Evaluated], transferred: list[Transferred], 
         table.write(folder / "tables")
     made, missing = all_figures(runs, folder / "figures")
     empty = [table.name for table in tables if table.empty and table.name != "prompt-only"]
-    text = [f"# Report{'' if full else ': small puzzles'}", ""]
-    text += [f"From {len(runs)} evaluations.", ""]
+    text = [f"# {title}", "", f"From {len(runs)} evaluations.", ""]
     if empty or missing:
         text += [f"Not run yet: {', '.join([*empty, *missing])}.", ""]
     text += [table.markdown() for table in tables]

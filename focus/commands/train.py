@@ -80,7 +80,8 @@ def train() -> None:
     """Train a solver by a recipe, in a folder that can be resumed.
 
     focus train TASK[/BACKBONE][/METHOD] [flags], with a task of sudoku, maze (the paper's
-    settings), sudoku-quick (minutes on a GPU), mini-sudoku and mini-maze (minutes on a CPU).
+    settings), sudoku-quick and maze-quick (minutes on a GPU), mini-sudoku and mini-maze (minutes
+    on a CPU).
     Without a backbone there is no language model, without a method it is FOCUS:
     mini-sudoku takes a minute on a CPU, sudoku/qwen3-1.7b is the paper's main run,
     maze/smollm2-135m/random one of its comparisons. focus train RECIPE --help lists every field

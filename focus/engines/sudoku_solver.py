@@ -13,6 +13,7 @@ from numba import njit
 
 from focus.engines.rng import next_word
 
+NO_END = 2**62  # more guesses than any search makes
 Geometry = namedtuple("Geometry", "box side peers units unit_of bit_digit bit_count")
 
 
@@ -102,8 +103,10 @@ def _branch_cell(candidates, geo):
 
 
 @njit(nogil=True, cache=True)
-def search(puzzle, limit, solutions, workspace, geo, order):
+def search(puzzle, limit, solutions, workspace, geo, order, patience=NO_END):
     """Find up to `limit` solutions; returns (solutions found, guesses).
+
+    Gives up with -1 solutions after `patience` guesses: a few puzzles take tens of millions.
 
     `solutions` receives them; `workspace` is a (depth, cells) array to reuse between calls;
     `order` is a random state to try digits in random order, with state 0 for ascending order.
@@ -147,6 +150,8 @@ def search(puzzle, limit, solutions, workspace, geo, order):
                 bit = open_bits & (~open_bits + np.uint16(1))
         tried[depth] |= bit
         guesses += 1
+        if guesses > patience:
+            return -1, guesses
         child = workspace[depth + 1]
         child[:] = here
         child[cell] = bit
@@ -180,23 +185,30 @@ def ascending():
 
 
 @njit(nogil=True, cache=True)
-def _solve_rows(puzzles, answers, found, guesses, geo):
+def _solve_rows(puzzles, answers, found, guesses, geo, patience):
     solutions = np.zeros((2, puzzles.shape[1]), np.uint8)
     workspace = new_workspace(puzzles.shape[1])
     order = ascending()
     for row in range(len(puzzles)):
-        found[row], guesses[row] = search(puzzles[row], 2, solutions, workspace, geo, order)
-        if found[row]:
+        found[row], guesses[row] = search(
+            puzzles[row], 2, solutions, workspace, geo, order, patience
+        )
+        if found[row] > 0:
             answers[row] = solutions[0]
 
 
-def solve_many(puzzles: np.ndarray, box: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Solve (rows, cells) puzzles: first solution, number of solutions (0, 1 or 2), guesses."""
+def solve_many(
+    puzzles: np.ndarray, box: int, patience: int = NO_END
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Solve (rows, cells) puzzles: first solution, number of solutions (0, 1 or 2), guesses.
+
+    The number is -1 where the search was given up after `patience` guesses.
+    """
     puzzles = np.ascontiguousarray(puzzles, np.uint8)
     answers = np.zeros_like(puzzles)
     found = np.zeros(len(puzzles), np.int64)
     guesses = np.zeros(len(puzzles), np.int64)
-    _solve_rows(puzzles, answers, found, guesses, geometry(box))
+    _solve_rows(puzzles, answers, found, guesses, geometry(box), patience)
     return answers, found, guesses
 
 

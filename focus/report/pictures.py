@@ -9,6 +9,8 @@ from focus.report.drawing import draw, side_of
 from focus.report.runs import Evaluated
 from focus.report.tables import label
 
+SHOWN = ("base", "direct", "one-step", "recurrent", "random", "focus")  # side by side
+
 
 def _accuracy(answer: str, target: str, question: str, task: str) -> float:
     """Share of right cells: all of a Sudoku, the open ones of a maze."""
@@ -21,12 +23,15 @@ def _accuracy(answer: str, target: str, question: str, task: str) -> float:
 
 
 def _example(run: Evaluated) -> int | None:
-    """A puzzle that is solved at the end and was not at first: the median of them by when."""
+    """A puzzle that is solved at the end and was not at first: the median of them by when.
+
+    Where there is none, one that is solved, or else the first.
+    """
     steps = sorted(run.exact)
     solved = [i for i, right in run.exact[steps[-1]].items() if right]
     when = {i: next(k for k in steps if run.exact[k].get(i)) for i in solved}
     later = sorted((k, i) for i, k in when.items() if k > steps[0])
-    return later[len(later) // 2][1] if later else (solved[0] if solved else None)
+    return later[len(later) // 2][1] if later else next(iter(solved or run.exact[steps[-1]]), None)
 
 
 def repair_strip(run: Evaluated) -> Figure | None:
@@ -56,15 +61,18 @@ def repair_strip(run: Evaluated) -> Figure | None:
 def across_methods(runs: Sequence[Evaluated]) -> Figure | None:
     """The same puzzle by every method at its last step, with the region where they differ most."""
     focus = next((run for run in runs if run.method == "focus"), None)
+    runs = [run for run in runs if focus and run.backbone == focus.backbone and run.method in SHOWN]
     if focus is None or len(runs) < 2:
         return None
+    runs.sort(key=lambda run: SHOWN.index(run.method))
     last = {run.folder: run.exact[run.steps] for run in runs}
     shared = [i for i in last[focus.folder] if all(i in found for found in last.values())]
-    # One that FOCUS solves and as few others as possible.
-    shared = [i for i in shared if last[focus.folder][i] and i in focus.puzzles]
+    shared = [i for i in shared if i in focus.puzzles]
     if not shared:
         return None
-    id_ = min(shared, key=lambda i: (sum(found[i] for found in last.values()), i))
+    # One that FOCUS solves, if there is one, and as few others as possible.
+    solved = last[focus.folder]
+    id_ = min(shared, key=lambda i: (not solved[i], sum(found[i] for found in last.values()), i))
     question, target = focus.puzzles[id_]
     answers = {run.folder: run.answers[run.steps][id_] for run in runs}
     region = _region(question, target, list(answers.values()))

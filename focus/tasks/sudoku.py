@@ -21,6 +21,7 @@ from focus.tasks.prompt import Cell, Prompt
 from focus.tasks.records import Context, Problem, Rows, Target
 
 _WALK = 10  # puzzles grown one from the other in the neighbourhood mode
+_PATIENCE = 500_000  # guesses, under a second; the worst of Sudoku-Extreme takes 2,423
 _GIVEN_LOGIT = 8.0  # givens stand 16 above the other digits: V_allDiff can reach 0
 
 
@@ -136,7 +137,9 @@ class Sudoku(Task):
 
     def solve(self, question: Codes) -> Codes:
         self.check(question)
-        answers, found, _ = sudoku_solver.solve_many(question[None], self.box)
+        answers, found, _ = sudoku_solver.solve_many(question[None], self.box, _PATIENCE)
+        if found[0] < 0:
+            raise UserError(f"the search was given up after {_PATIENCE:,} guesses; add givens")
         if found[0] == 0:
             raise UserError("this Sudoku has no solution; check the givens")
         if found[0] > 1:

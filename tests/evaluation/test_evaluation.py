@@ -57,6 +57,18 @@ def test_eval_prints_json_and_stores_predictions(run, tmp_path, capsys):
     assert exact == pytest.approx(results[1]["exact"])
 
 
+def test_a_refused_completion_is_stored_as_the_question(tmp_path):
+    folder = tmp_path / "base"
+    Trainer(tiny_run("sudoku", "tiny-llama", method="base"), folder).run()
+    assert main(["eval", str(folder), "--limit", "3", "--out", str(tmp_path / "eval")]) == 0
+    answers, puzzles = (
+        [json.loads(line) for line in (tmp_path / "eval" / name).read_text().splitlines()]
+        for name in ("predictions.jsonl", "puzzles.jsonl")
+    )
+    assert [line["answer"] for line in answers] == [line["question"] for line in puzzles]
+    assert not any(line["exact"] for line in answers)
+
+
 def test_a_file_is_evaluated_whole_and_the_task_is_checked(run, tmp_path, capsys):
     task = read_config(run / "config.json").task
     questions, answers = task.generate(77, 0, 30, "minimal")

@@ -130,7 +130,14 @@ def test_bad_puzzles_are_refused_with_a_reason(text, message):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("." * 81, "several solutions"), ("12345678." + "." * 17 + "9" + "." * 54, "no solution")],
+    [
+        ("." * 81, "several solutions"),
+        ("12345678." + "." * 17 + "9" + "." * 54, "no solution"),
+        (
+            ".....5.8....6.1.43..........1.5........1.6...3.......553.....61........4.........",
+            "given up after",
+        ),
+    ],
 )
 def test_puzzles_without_one_solution_are_refused(text, message):
     task = Sudoku()

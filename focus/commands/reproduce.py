@@ -1,0 +1,70 @@
+"""`focus reproduce`: one command for each table and figure."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from focus.commands.report import report
+from focus.errors import UserError
+from focus.report.launch import open_jobs, run_here, run_on_slurm
+from focus.report.plan import Job, make_plan
+
+
+def reproduce(
+    target: Annotated[str, tyro.conf.Positional], scale: Literal["mini", "full"] = "mini",
+    out: str | None = None, data: str | None = None, dry_run: bool = False,
+    allow_code: bool = False, launcher: Literal["local", "slurm"] = "local", gpus: int = 1,
+    hours: float = 24.0, partition: str = "",
+) -> None:  # fmt: skip
+    """Make the runs of a table or of the figures, and report on them.
+
+    What is done already is kept; a run that was stopped goes on; one that fails is named and the
+    others go on.
+
+    Args:
+        target: source, curation, ablations, baselines, depth, seeds, controls, transfer, aime,
+            figures, or all.
+        scale: mini (small puzzles, two cores, minutes) or full (the paper's settings, GPUs).
+        out: folder of runs and report; default runs-out/reproduce-SCALE.
+        data: source of puzzles and benchmarks; default as in focus train and focus transfer.
+        dry_run: print the plan with its estimated hours and do nothing.
+        allow_code: run CruxEval's programs in the sandbox.
+        launcher: local, or slurm (each run a job; pip install focus-solver[slurm]).
+        gpus: GPUs of a Slurm job.
+        hours: time limit of a Slurm job.
+        partition: Slurm partition.
+    """
+    if gpus < 1 or hours <= 0:
+        raise UserError("--gpus takes a number from 1, --hours one above 0")
+    folder = Path(out or f"runs-out/reproduce-{scale}")
+    jobs = make_plan(target, scale, folder, data, allow_code)
+    if dry_run:
+        _show(jobs)
+        return
+    waiting = open_jobs(jobs)
+    if not waiting and any((folder / "report").rglob("report.md")):
+        print(f"all {len(jobs)} jobs are done; the report is in {folder / 'report'}")
+        return
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    if launcher == "local":
+        failed = run_here(jobs, say)
+    else:
+        failed = run_on_slurm(jobs, folder / "slurm", say, hours, gpus, partition)
+    report((str(folder),), str(folder / "report"))
+    if failed:
+        raise SystemExit(f"focus reproduce: {len(failed)} jobs failed: {', '.join(failed)}")
+
+
+def _show(jobs: list[Job]) -> None:
+    waiting = {job.name for job in open_jobs(jobs)}
+    for job in jobs:
+        print(f"# {job.name}: {f'{job.hours:.2f} h' if job.name in waiting else 'done'}")
+        for words in job.commands:
+            print(f"focus {' '.join(words)}")
+    total = sum(job.hours for job in jobs if job.name in waiting)
+    print(f"# {len(waiting)} of {len(jobs)} jobs to do, about {total:.1f} hours")

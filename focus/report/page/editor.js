@@ -1,0 +1,137 @@
+// Enter a puzzle: a Sudoku by keyboard or paste, a maze by drawing.
+"use strict";
+
+// The result has an element, read() -> text, and write(text); `onPaste` gets pasted text.
+Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
+  const { make } = Focus;
+  const grid = make("div", { class: `grid ${task}`, role: "grid", "aria-label": task === "maze"
+    ? `Maze of ${side} by ${side} cells` : `Sudoku of ${side} by ${side} cells` });
+  grid.style.setProperty("--side", side);
+  const cells = [];
+  let active = 0;
+  for (let row = 0; row < side; row++) {
+    const line = grid.appendChild(make("div", { role: "row" }));
+    for (let column = 0; column < side; column++) {
+      const holder = make("div", { role: "gridcell" });
+      const cell = task === "maze" ? holder : make("input", {
+        inputmode: "numeric", maxlength: 1, autocomplete: "off", autocorrect: "off" });
+      if (cell !== holder) holder.append(cell);
+      holder.classList.toggle("box-top", task !== "maze" && row > 0 && row % box === 0);
+      holder.classList.toggle("box-left", task !== "maze" && column > 0 && column % box === 0);
+      cell.tabIndex = -1;
+      line.append(holder);
+      cells.push(cell);
+    }
+  }
+  const blank = task === "maze" ? " " : ".";
+  const symbols = Array(cells.length).fill(blank);
+  const number = (target) => cells.indexOf(target);
+
+  function set(cell, symbol) {
+    if (task === "maze" && (symbol === "S" || symbol === "G"))
+      symbols.forEach((other, at) => { if (other === symbol && at !== cell) put(at, " "); });
+    put(cell, symbol);
+  }
+
+  function put(cell, symbol) {
+    symbols[cell] = symbol;
+    const element = cells[cell], place = Focus.place(cell, side);
+    if (task === "maze") {
+      element.className = Focus.mazeClass(symbol);
+      element.textContent = symbol === "S" || symbol === "G" ? symbol : "";
+      const name = { "#": "wall", " ": "open", S: "start", G: "goal" }[symbol];
+      element.setAttribute("aria-label", `${place}, ${name}`);
+    } else {
+      element.value = symbol === blank ? "" : symbol;
+      element.classList.toggle("given", symbol !== blank);
+      element.setAttribute("aria-label", symbol === blank ? `${place}, blank` : `${place}, given ${symbol}`);
+    }
+  }
+
+  // Roving focus: one cell of the grid is in the tab order.
+  function move(to) {
+    cells[active].tabIndex = -1;
+    active = to;
+    cells[active].tabIndex = 0;
+    cells[active].focus();
+    if (cells[active].select) cells[active].select();
+  }
+
+  function isSymbol(key) {
+    return task !== "maze" && /^[1-9]$/.test(key) && Number(key) <= side;
+  }
+
+  grid.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = number(event.target);
+    if (at < 0) return;
+    const row = Math.floor(at / side), column = at % side;
+    const go = {
+      ArrowUp: row > 0 ? at - side : at, ArrowDown: row < side - 1 ? at + side : at,
+      ArrowLeft: column > 0 ? at - 1 : at, ArrowRight: column < side - 1 ? at + 1 : at,
+      Home: row * side, End: row * side + side - 1,
+    };
+    if (event.key in go) move(go[event.key]);
+    else if (isSymbol(event.key)) {
+      set(at, event.key);
+      cells[at].select();
+    } else if (["Backspace", "Delete", ".", "0"].includes(event.key)) set(at, blank);
+    else if (task === "maze" && (event.key === " " || event.key === "Enter")) paint(at);
+    else if (task === "maze" && ["s", "g", "S", "G"].includes(event.key)) set(at, event.key.toUpperCase());
+    else if (task === "maze" && event.key === "#") set(at, "#");
+    else if (task !== "maze" && event.key.length === 1) { /* no other character is a digit */ }
+    else return;
+    event.preventDefault();
+  });
+
+  // Keyboards of phones send no useful keydown; what arrives in the field counts.
+  grid.addEventListener("input", (event) => {
+    const at = number(event.target);
+    if (at >= 0) set(at, isSymbol(event.target.value) ? event.target.value : blank);
+  });
+
+  grid.addEventListener("focusin", (event) => {
+    const at = number(event.target);
+    if (at >= 0 && at !== active) {
+      cells[active].tabIndex = -1;
+      active = at;
+      cells[at].tabIndex = 0;
+    }
+  });
+
+  grid.addEventListener("paste", (event) => {
+    event.preventDefault();
+    onPaste(event.clipboardData.getData("text"));
+  });
+
+  // The first cell of a stroke decides whether it builds or takes away.
+  let stroke = null;
+  function paint(at) {
+    const chosen = brush();
+    set(at, chosen === "#" && symbols[at] === "#" ? " " : chosen);
+    return symbols[at];
+  }
+  if (task === "maze") {
+    grid.addEventListener("pointerdown", (event) => {
+      const at = number(event.target);
+      if (at < 0) return;
+      event.preventDefault();
+      move(at);
+      stroke = paint(at);
+    });
+    grid.addEventListener("pointermove", (event) => {
+      if (stroke !== "#" && stroke !== " ") return;
+      const at = number(document.elementFromPoint(event.clientX, event.clientY));
+      if (at >= 0 && symbols[at] !== "S" && symbols[at] !== "G") put(at, stroke);
+    });
+    for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => { stroke = null; });
+  }
+
+  function write(text) {
+    Array.from(text).forEach((symbol, at) => put(at, symbol));
+  }
+  write(symbols.join(""));
+  cells[0].tabIndex = 0;
+  const lines = () => symbols.join("").match(new RegExp(`.{${side}}`, "g")).join("\n");
+  return { element: grid, read: () => symbols.join(""), text: lines, write };
+};
