@@ -21,8 +21,10 @@ run: install
 	$(BIN)/focus data show --task sudoku --data data-out --row 1
 	$(BIN)/focus data show --task maze --data data-out --row 1
 	$(BIN)/focus train mini-sudoku --out runs-out/mini-sudoku --resume
-	$(BIN)/focus eval runs-out/mini-sudoku --steps 1,2,4,8,16
-	$(BIN)/focus solve 1...34....21...3 --checkpoint runs-out/mini-sudoku --watch
+	$(BIN)/focus eval runs-out/mini-sudoku --steps 1,2,4,8,16 --out runs-out/mini-sudoku/eval
+	$(BIN)/focus solve 1...34....21...3 --checkpoint runs-out/mini-sudoku --watch --html runs-out/repair.html
+	$(BIN)/focus report runs-out/mini-sudoku --out runs-out/report
+	@echo "look at runs-out/report/mini/report.md and, in a browser, at runs-out/repair.html"
 
 test: install
 	$(BIN)/pytest -m "not long"
