@@ -50,9 +50,8 @@ def transfer(
         out: folder of completions, verdicts, table and response cards.
         json: print one JSON object instead of a table.
     """
-    asked = find_benchmarks(benchmarks)
+    asked, found = find_benchmarks(benchmarks), find_variants(variants, null_seeds)
     _check(asked, allow_code, only_generate, limit, batch, null_seeds)
-    found = find_variants(variants, null_seeds)
     settings = Settings(find_backbone(found, backbone), max_tokens, thinking)
     loaded = [(benchmark, benchmark.items(data)[:limit]) for benchmark in asked]
     folder = Path(out)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from focus.errors import UserError
-from focus.recipes import METHODS, recipe
+from focus.recipes import recipe
 from focus.report import paper
 
 Command = tuple[str, ...]
@@ -182,5 +182,5 @@ def _hours(recipe_name: str, task: str, backbone: str, method: str) -> float:
     puzzles = optimizer.updates * optimizer.batch
     tokens = _PROMPT[task] * (2 if method == "direct" else 1)
     model = 4e9 * _BILLIONS[backbone] * tokens / _LM_FLOPS
-    updater = 0.0 if METHODS[method] is METHODS["direct"] else _UPDATER_SECONDS[task]
+    updater = 0.0 if method in ("direct", "base") else _UPDATER_SECONDS[task]
     return puzzles * (model + updater) / 3600

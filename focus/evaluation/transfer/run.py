@@ -37,16 +37,16 @@ def generate(
     store: Store, batch: int | None, progress: Progress,
 ) -> None:  # fmt: skip
     """Write the completions that are missing; the model is loaded only when there are some."""
-    precision = "bfloat16" if torch.cuda.is_available() else "float32"
-    gold = variant.kind == "gold"
-    store.claim(variant.identity() if gold else {
-        **asdict(settings), **variant.identity(), "precision": precision,
-    })  # fmt: skip
     missing = []
     for source, (benchmark, items) in _sources(asked).items():
         known = store.written(source)
         missing.append((benchmark, [item for item in items if item.id not in known]))
     missing = [(benchmark, items) for benchmark, items in missing if items]
+    gold = variant.kind == "gold"
+    about = variant.identity() if gold else {**asdict(settings), **variant.identity()}
+    if missing and not gold:  # completions that are there may be judged on any machine
+        about["precision"] = "bfloat16" if torch.cuda.is_available() else "float32"
+    store.claim(about)
     if not missing:
         return
     if gold:
@@ -119,7 +119,7 @@ def score(
             progress(what, done, len(fresh))
 
         tell(0)
-        judge = _by_equality if benchmark.judge == "math" else _by_execution
+        judge = by_equality if benchmark.judge == "math" else by_execution
         for item, (extracted, correct, why) in zip(
             fresh, judge(benchmark, fresh, texts, tell), strict=True
         ):
@@ -135,14 +135,15 @@ def score(
 Verdict = tuple[str | None, bool, str]
 
 
-def _by_equality(
+def by_equality(
     benchmark: Benchmark, items: list[Item], texts: list[str], progress: Callable[[int], None]
 ) -> list[Verdict]:
+    """Compare each completion with the reference solution."""
     pairs = [(item.gold, text) for item, text in zip(items, texts, strict=True)]
     return [(v.extracted, v.correct, v.why) for v in judge_answers(pairs, progress=progress)]
 
 
-def _by_execution(
+def by_execution(
     benchmark: Benchmark, items: list[Item], texts: list[str], progress: Callable[[int], None]
 ) -> list[Verdict]:
     """Run what each prediction makes a program of; a prediction that is none runs nothing."""
@@ -162,9 +163,8 @@ def _by_execution(
             verdicts.append((answer, False, "not a prediction of the kind asked for"))
         else:
             outcome = next(outcomes)
-            passed = outcome.status == "passed"
-            why = "" if passed else f"{outcome.status}: {outcome.detail}".rstrip(": ")
-            verdicts.append((answer, passed, why))
+            why = "" if outcome.passed else f"{outcome.status}: {outcome.detail}".rstrip(": ")
+            verdicts.append((answer, outcome.passed, why))
     return verdicts
 
 

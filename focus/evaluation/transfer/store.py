@@ -45,13 +45,13 @@ class Store:
         self.folder = folder
 
     def claim(self, settings: dict) -> None:
-        """Begin, or go on with the same settings; others are refused once there are completions."""
+        """Begin, or go on where these settings are the stored ones; else refuse."""
         path = self.folder / "settings.json"
         if not path.exists() or not any(self.folder.glob("*.written.jsonl")):
             write_text(path, json.dumps(settings, indent=1) + "\n")
             return
         known = _read_object(path)
-        for name in {**settings, **known}:
+        for name in settings:
             if settings.get(name) != known.get(name):
                 raise UserError(
                     f"{self.folder} was begun with {name} = {known.get(name)}, now it is "

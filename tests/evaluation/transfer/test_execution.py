@@ -6,7 +6,7 @@ from focus.errors import UserError
 from focus.evaluation import sandbox
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.benchmark import Benchmark
-from focus.evaluation.transfer.run import _by_execution
+from focus.evaluation.transfer.run import by_execution
 
 NAMES = ("cruxeval-o", "cruxeval-i")
 
@@ -21,7 +21,7 @@ def _sandboxed():
 
 def _verdicts(benchmark: Benchmark, items, answers) -> list[bool]:
     texts = [f"So it is [ANSWER]{answer}[/ANSWER]." for answer in answers]
-    return [right for _, right, _ in _by_execution(benchmark, items, texts, lambda done: None)]
+    return [right for _, right, _ in by_execution(benchmark, items, texts, lambda done: None)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,7 +31,7 @@ def test_right_wrong_and_none(data_folder, name):
     call = f"f({items[1].fields['input']})"
     answers = [items[0].reference, call if name == "cruxeval-o" else "1", "while True", "1 / 0"]
     assert _verdicts(benchmark, items, answers) == [True, False, False, False]
-    found = _by_execution(benchmark, items[:1], ["I do not know."], lambda done: None)
+    found = by_execution(benchmark, items[:1], ["I do not know."], lambda done: None)
     assert found == [(None, False, "no answer found")]
 
 

@@ -171,6 +171,18 @@ def test_other_settings_in_the_same_folder_are_refused(questions, tmp_path, caps
     assert "max_tokens" in capsys.readouterr().err
 
 
+def test_completions_of_another_machine_are_judged_here_and_not_mixed(questions, tmp_path, capsys):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", "--limit", "4")
+    assert main([*words, "--only-generate"]) == 0
+    assert not (tmp_path / "base" / "math.jsonl").exists()
+    path = tmp_path / "base" / "settings.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "precision": "another"}))
+    assert main(words) == 0
+    assert (tmp_path / "base" / "math.jsonl").exists()
+    assert main([*words, "--limit", "6"]) == 2
+    assert "precision" in capsys.readouterr().err
+
+
 def _scored(*verdicts):
     return [
         Scored(str(n), "1", "1", right, "", "text", 1, True) for n, right in enumerate(verdicts)
