@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Real data beside the checkout, when it is there; otherwise the built-in generators.
 export FOCUS_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: install run test test-all lint bench clean
+.PHONY: install run test test-all lint bench docs clean
 
 install: .venv/.installed
 
@@ -15,16 +15,18 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+# Puzzles first, then the released solvers on some that they have not seen, then a training of our own.
 run: install
 	$(BIN)/focus data prepare --task sudoku --out data-out
 	$(BIN)/focus data prepare --task maze --out data-out
-	$(BIN)/focus data show --task sudoku --data data-out --row 1
-	$(BIN)/focus data show --task maze --data data-out --row 1
+	$(BIN)/focus backbone install smollm2-135m
+	$(BIN)/focus eval sudoku-smollm2 --data data-out --limit 30 --steps 16,64,128
+	$(BIN)/focus solve --task sudoku --example extreme --watch --html runs-out/sudoku.html
+	$(BIN)/focus solve --task maze --example hard --watch --html runs-out/maze.html
 	$(BIN)/focus train mini-sudoku --out runs-out/mini-sudoku --resume
 	$(BIN)/focus eval runs-out/mini-sudoku --steps 1,2,4,8,16 --out runs-out/mini-sudoku/eval
-	$(BIN)/focus solve 1...34....21...3 --checkpoint runs-out/mini-sudoku --watch --html runs-out/repair.html
 	$(BIN)/focus report runs-out/mini-sudoku --out runs-out/report
-	@echo "look at runs-out/report/mini/report.md and, in a browser, at runs-out/repair.html"
+	@echo "look at runs-out/report/mini/report.md and, in a browser, at runs-out/sudoku.html and runs-out/maze.html"
 
 test: install
 	$(BIN)/pytest -m "not long"
@@ -43,5 +45,10 @@ bench: install
 	$(BIN)/python -m benchmarks.maze_decoder
 	$(BIN)/python -m benchmarks.generators
 
+docs: install
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open site/index.html; the search box needs a server: python3 -m http.server -d site"
+
 clean:
-	rm -rf .venv data-out runs-out
+	rm -rf .venv data-out runs-out site

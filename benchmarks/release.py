@@ -3,12 +3,15 @@
 python -m benchmarks.release RUN NAME --trained "one sentence"
 
 The release goes to focus/releases/NAME and from there into the package. What is tested, on all
-test puzzles of the run's data, are the rounded weights that are released.
+test puzzles of the run's data, are the rounded weights that are released. docs/results/NAME.json
+gets the rates, which puzzles came out, what the last K changes over the one before it, and the
+controls of the language model; docs/results/NAME.jsonl the curve.
 """
 
 import argparse
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -16,9 +19,11 @@ import torch
 from focus.config import to_json
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
-from focus.evaluation.source import evaluate
+from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
+from focus.evaluation.source import Evaluation, evaluate
+from focus.evaluation.statistics import paired_difference
 from focus.files import write_text
-from focus.model.checkpoint import RELEASES, load_model, save_model
+from focus.model.checkpoint import RELEASES, has_adapter, load_model, save_model
 from focus.training.config import read_config
 
 _KEPT = ("update", "loss", "exact", "replayed", "held", "seconds", "K_p", "validation")
@@ -34,6 +39,8 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--trained", required=True, help="data, device and minutes, for the card")
     parser.add_argument("--steps", default="16,64,128", help="numbers of updates K of the test")
+    parser.add_argument("--control-steps", type=int, help="K of the controls; default validation's")
+    parser.add_argument("--batch", type=int, help="puzzles at a time")
     words = parser.parse_args()
     folder, device = RELEASES / words.name, "cuda" if torch.cuda.is_available() else "cpu"
     save_model(load_model(words.run), folder, dtype=torch.bfloat16)
@@ -44,18 +51,42 @@ def main() -> None:
     # Where the puzzles lay on this machine is nobody's business.
     files = tuple(Path(name).name for name in run.more_data)
     config = to_json(replace(run, data="", more_data=files))
-    tested = evaluate(
-        model, make_splits(open_source(run.data), run.task).test,
-        [int(steps) for steps in words.steps.split(",")],
-    )  # fmt: skip
+    table = make_splits(open_source(run.data), run.task).test
+    tested = evaluate(model, table, [int(k) for k in words.steps.split(",")], words.batch)
     notes |= {"test": [result.summary() for result in tested], "trained": words.trained}
+    if has_adapter(model):
+        notes["adapter"], notes["controls"] = adapter_norm(model), {}
+        for control in CONTROLS[1:]:
+            with controlled(model, control):
+                steps = words.control_steps or run.eval_steps
+                (found,) = evaluate(model, table, [steps], words.batch)
+            notes["controls"][control] = found.summary()
     save_model(model, folder, config, notes, torch.bfloat16)
+    figures = {**notes, "device": _device_name(device), **_details(tested)}
+    write_text(_RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
     lines = (words.run / "metrics.jsonl").read_text().splitlines()
     curve = [{k: v for k, v in json.loads(line).items() if k in _KEPT} for line in lines]
     write_text(_RESULTS / f"{words.name}.jsonl", "".join(json.dumps(line) + "\n" for line in curve))
     size = sum(path.stat().st_size for path in folder.rglob("*"))
     print(f"{folder}: {size / 2**20:.1f} MiB")
-    print(json.dumps(notes["test"]))
+    for result in [*notes["test"], *notes.get("controls", {}).values()]:
+        print(json.dumps(result))
+
+
+def _details(tested: list[Evaluation]) -> dict:
+    """Which puzzles came out at each K, and what each K changes over the one before it."""
+    exact = {str(r.steps): "".join("01"[int(hit)] for hit in r.exact) for r in tested}
+    changes = []
+    for before, after in pairwise(tested):
+        difference, low, high = paired_difference(after.exact, before.exact)
+        changes.append(
+            {"from": before.steps, "to": after.steps, "gain": difference, "low": low, "high": high}
+        )
+    return {"changes": changes, "exact_by_puzzle": exact}
+
+
+def _device_name(device: str) -> str:
+    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
 
 
 if __name__ == "__main__":

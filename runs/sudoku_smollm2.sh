@@ -18,10 +18,7 @@ focus backbone install smollm2-135m
 focus train sudoku-quick/smollm2-135m --out "$out/run" --resume --solver.updater.leak 0.05 \
     --read-ahead 4 --passes 4 --optimizer.lora-learning-rate 2e-4 \
     --more-data extra "$out/neighbourhood.csv.gz" --train-share 0.05 \
-    --optimizer.updates 17920 --eval-every 1792 --save-every 1792
+    --optimizer.updates 16128 --eval-every 1792 --save-every 1792
 
-python -m benchmarks.release "$out/run" sudoku-smollm2 --steps 16,32,64,128,256 \
+python -m benchmarks.release "$out/run" sudoku-smollm2 --steps 16,32,64,128,256 --control-steps 128 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_smollm2.sh)."
-for control in zeroed shuffled adapter-off; do
-    focus eval sudoku-smollm2 --data "$FOCUS_DATA" --split test --steps 128 --control "$control" --json > "$out/$control.json"
-done

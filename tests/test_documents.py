@@ -1,11 +1,19 @@
-"""Documents say what the stored runs say."""
+"""Documents say what the stored runs and the code say."""
 
 import json
+import pkgutil
+import re
 from pathlib import Path
 
-from benchmarks import foundations, mini_runs
+import pytest
+import yaml
+
+from benchmarks import cli_reference, foundations, mini_runs, results_page
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+DIRECTIVES = re.findall(r"^::: (\S+)", (DOCS / "reference" / "api.md").read_text(), re.MULTILINE)
 
 
 def quick_table() -> str:
@@ -27,3 +35,40 @@ def test_the_readme_shows_the_stored_figures():
     assert quick_table() in readme
     last = (ROOT / "docs/results/sudoku-quick.jsonl").read_text().splitlines()[-1]
     assert f"{json.loads(last)['seconds']:.0f} s of training" in readme
+
+
+def test_the_results_are_those_of_the_stored_runs():
+    text = results_page.PAGE.read_text()
+    assert set(re.findall(r"<!-- (\w+) -->", text)) - {"end"} == set(results_page.TABLES)
+    assert results_page.fill(text) == text, "run python -m benchmarks.results_page"
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
+def test_relative_links_lead_to_files(page):
+    text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(), flags=re.DOTALL)
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    files = [link.split("#")[0] for link in links if not re.match(r"https?://|mailto:|#", link)]
+    assert [name for name in files if not (page.parent / name).exists()] == []
+    if page.is_relative_to(DOCS):  # a site holds nothing from outside
+        assert all((page.parent / name).resolve().is_relative_to(DOCS) for name in files)
+
+
+def test_the_site_shows_every_page():
+    def files(entry) -> list[str]:
+        if isinstance(entry, str):
+            return [entry]
+        parts = entry.values() if isinstance(entry, dict) else entry
+        return [name for part in parts for name in files(part)]
+
+    shown = files(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    assert sorted(shown) == sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
+
+
+@pytest.mark.parametrize("name", DIRECTIVES)
+def test_the_python_reference_names_what_is_there(name):
+    assert pkgutil.resolve_name(name) is not None
+
+
+def test_the_command_reference_is_current():
+    stored = cli_reference.STORED.read_text()
+    assert stored == cli_reference.page(), "run python -m benchmarks.cli_reference"

@@ -30,8 +30,10 @@ from focus.model.checkpoint import (
     fetch,
     has_adapter,
     load_model,
+    released_for,
 )
 from focus.model.solver import Solver, evaluating
+from focus.report.examples import example as make_example
 from focus.report.page import standalone
 from focus.report.trajectory import name_solvers, show_repairs
 from focus.tasks.base import Codes
@@ -63,7 +65,8 @@ def eval_(
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
 
     Args:
-        checkpoint: a checkpoint folder, a run's folder (its best checkpoint), or a hub id.
+        checkpoint: a released name, a checkpoint folder, a run's folder (its best checkpoint),
+            or a hub id.
         task: sudoku or maze; checked against the checkpoint.
         data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default as in training.
         split: train, validation or test.
@@ -162,30 +165,36 @@ def _write_predictions(
 
 def solve(
     puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
-    checkpoint: str = "runs-out/mini-sudoku", steps: int | None = None, watch: bool = False,
+    checkpoint: str | None = None, steps: int | None = None, watch: bool = False,
+    example: str | None = None, seed: int = 0,
     json: bool = False, html: str | None = None, against: str | None = None,
 ) -> None:  # fmt: skip
     """Solve one puzzle and watch its repair.
 
     Args:
         puzzle: the puzzle itself, a file that holds it, or - for standard input.
-        task: sudoku or maze; checked against the checkpoint.
-        checkpoint: a checkpoint folder, the folder of a run, or a hub id.
+        task: sudoku or maze; checked against the checkpoint, else guessed from the puzzle.
+        checkpoint: a released name, a checkpoint folder, the folder of a run, or a hub id;
+            default the released solver of the task.
         steps: number of updates K; default that of validation.
         watch: draw every revision; changed cells stand out.
+        example: in place of a puzzle: easy, medium, hard or extreme generates one.
+        seed: which example.
         json: print one JSON object instead: answer, valid, steps.
         html: also write the repair as one HTML file that plays it, without a server.
         against: with --html, a second checkpoint to show beside it.
     """
     if against and not html:
         raise UserError("--against goes with --html FILE")
+    text = "" if example else _puzzle_text(puzzle)
+    checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
     solver, config = load_checkpoint(checkpoint, task)
     if not isinstance(solver, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
     steps = config.eval_steps if steps is None else steps
     if steps < 1:
         raise UserError(f"--steps takes a number from 1, not {steps}")
-    question = config.task.parse(_puzzle_text(puzzle))
+    question = make_example(config.task, example, seed) if example else config.task.parse(text)
     if html:
         shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
         if against:

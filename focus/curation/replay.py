@@ -12,8 +12,11 @@ from focus.curation.selectors import Selector
 from focus.errors import UserError
 from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
+from focus.random import uniform
 from focus.tasks.base import StepWeights
 from focus.tasks.records import Problem, Target, constant
+
+_HOLD = 91  # random stream
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,9 @@ class CurationConfig:
     epsilon: float = 0.05  # smoothing of the energy
     beta: float = 0.08  # weight of the defect penalty (0.08 / 0.05); 0 switches it off
     restore_memory: bool = True  # replay from (z, u); False starts from z with fresh memory
-    hold: bool = False  # (ours) also replay the end of a rollout that ends exact, so that it stays
+    # (ours) also replay the end of a rollout that ends exact, so that it stays: where there is no
+    # candidate, and for half of those that have one
+    hold: bool = False
     step_weights: StepWeights = "linear"
 
     def __post_init__(self):
@@ -40,7 +45,7 @@ class Selection:
 
     state: State  # s_f = stopgrad(s_{t*})
     step: Int[Tensor, " batch"]  # t*
-    eligible: Bool[Tensor, " batch"]  # False where C_x is empty: the state then means nothing,
+    eligible: Bool[Tensor, " batch"]  # the state was chosen from C_x; else it means nothing,
     held: Bool[Tensor, " batch"]  # or is the exact end of the rollout, to be held
     energy: Float[Tensor, " batch"]  # E_x at t*
     defect: Float[Tensor, " batch"]  # D at t*
@@ -68,7 +73,9 @@ def select(
     eligible = task.eligible(task.exact(at, x, y), task.exact(after, x, y), ends_exact)
     chosen = selector(defects, energy, eligible, keys)
     any_eligible = eligible.any(0)
-    held = ends_exact & ~any_eligible if config.hold else torch.zeros_like(any_eligible)
+    held = torch.zeros_like(any_eligible)
+    if config.hold:
+        held = ends_exact & (~any_eligible | (uniform(keys, _HOLD) < 0.5))
     state = pick_states(
         [*(rollout.kept[t] for t in steps), rollout.last], torch.where(held, len(steps), chosen)
     )
@@ -76,7 +83,8 @@ def select(
         state = replace(state, u=solver.updater.initial(x).u)
     every = torch.arange(len(chosen), device=chosen.device)
     return Selection(
-        state.detach(), constant(tuple(steps), chosen.device)[chosen], any_eligible, held,
+        state.detach(), constant(tuple(steps), chosen.device)[chosen], any_eligible & ~held,
+        held,
         energy[chosen, every], defects[chosen, every], defects,
     )  # fmt: skip
 

@@ -4,7 +4,7 @@ from focus.model.pretrained import SMOLLM2, public_name
 from focus.model.solver import SolverConfig
 from focus.tasks.base import Task
 
-_FIELDS = ("steps", "n", "exact", "low", "high")
+_FIELDS = ("control", "steps", "n", "exact", "low", "high")
 
 
 def model_card(task: Task, config: SolverConfig, notes: dict) -> str:
@@ -65,13 +65,26 @@ def _measured(notes: dict) -> str:
     text = [f"Validation after {notes['update']} updates:\n\n{_table([notes['validation']])}"]
     if notes.get("test"):
         text.append(f"Test, all puzzles:\n\n{_table(notes['test'])}")
+    if notes.get("controls"):
+        text.append(_controls(notes["controls"]))
     if notes.get("trained"):
         text.append(notes["trained"])
     return "\n\n".join(text)
 
 
+def _controls(controls: dict[str, dict]) -> str:
+    """What is left when the language model's reading is taken away, mixed up, or unadapted."""
+    rows = [{"control": name, **result} for name, result in controls.items()]
+    question = "Does the language model matter? The same test with its reading R changed:"
+    return f"{question}\n\n{_table(rows)}"
+
+
 def _table(rows: list[dict]) -> str:
     names = [field for field in _FIELDS if field in rows[0]]
     lines = [names, ["---"] * len(names)]
-    lines += [[f"{row[name]:.4g}" for name in names] for row in rows]
+    lines += [[_cell(row[name]) for name in names] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"

@@ -37,6 +37,14 @@ def releases() -> list[str]:
     return sorted(path.parent.name for path in RELEASES.glob(f"*/{MANIFEST}"))
 
 
+def released_for(task: str) -> str:
+    """The name of the checkpoint that comes with the package for a task."""
+    for name in releases():
+        if task_of(read_values(RELEASES / name / "config.json")).name == task:
+            return name
+    raise UserError(f"no checkpoint for {task} comes with this package; name one: --checkpoint DIR")
+
+
 def build_model(task: Task, config: SolverConfig) -> Model:
     """The model that a config names, untrained."""
     return Writer(task, config) if config.answer == "written" else Solver(task, config)

@@ -86,9 +86,12 @@ def maze_quick() -> RunConfig:
             updates=4_000, batch=24, accumulate=1, learning_rate=1e-3, lora_learning_rate=1e-4,
             warmup=100, ema=0.996,
         ),
-        replay=replace(config.replay, base_mixture=(1.0, 0.0, 0.0)),
+        # Rollouts of 64 steps near the end: a solved maze is to stay solved for longer than K.
+        replay=replace(
+            config.replay, base_mixture=(1.0, 0.0, 0.0), stages=((0.6, 16, 4), (1.0, 64, 4))
+        ),
         curation=replace(config.curation, hold=True),
-        eval_every=1_000, save_every=1_000,
+        eval_every=800, save_every=800,
     )  # fmt: skip
 
 

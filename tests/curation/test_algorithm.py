@@ -124,7 +124,7 @@ class Scripted:
         return Rollout(torch.stack(self.answers[1 : steps + 1]), self.state(steps), kept)
 
 
-def scripted_selection(task, curves, K_p, h, candidates, restore=True):
+def scripted_selection(task, curves, K_p, h, candidates, restore=True, **settings):
     """Select on trajectories given, per example, as sharpness of the solved state over steps."""
     x, y = batch(task, count=len(curves))
     solved, unsolved = task.solved_state(x, y, 1.0), task.initial(x)
@@ -134,9 +134,10 @@ def scripted_selection(task, curves, K_p, h, candidates, restore=True):
         z = torch.where(level > 0, solved * level, unsolved)
         answers.append(task.clamp(z, x))
     solver = Scripted(task, x, answers)
-    config = CurationConfig(candidates=candidates, restore_memory=restore)
+    config = CurationConfig(candidates=candidates, restore_memory=restore, **settings)
+    keys = example_keys(0, 0, torch.arange(len(curves)))
     conditioning = Conditioning(torch.zeros(1), torch.zeros(1))
-    return select(solver, x, y, conditioning, K_p, h, Frontier(), config, KEYS[: len(curves)])
+    return select(solver, x, y, conditioning, K_p, h, Frontier(), config, keys)
 
 
 def test_sudoku_never_replays_what_the_rollout_solved():
@@ -269,3 +270,11 @@ def test_hold_replays_the_exact_end_of_a_rollout_with_the_task_loss_alone():
     without = replace(config, hold=False)
     selection = select(solver, x, y, conditioning, 8, 4, Frontier(), without, KEYS)
     assert replay_loss(solver, x, y, conditioning, selection, 4, without)[:2].tolist() == [0, 0]
+
+
+def test_hold_takes_half_of_the_solved_mazes_which_all_have_a_candidate():
+    curves = [lambda t: 1.0 * t] * 20
+    chosen = scripted_selection(Maze(size=6, min_path=6), curves, 8, 4, (0, 2, 4), hold=True)
+    assert 4 <= chosen.held.sum() <= 16
+    assert torch.equal(chosen.eligible, ~chosen.held)
+    assert torch.equal(chosen.state.u["memory"][:, 0] == 8, chosen.held)

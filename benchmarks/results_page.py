@@ -1,0 +1,190 @@
+"""docs/RESULTS.md: its tables and its figure, made from what docs/results stores.
+
+python -m benchmarks.results_page
+
+The page's words are written by hand; what stands between `<!-- NAME -->` and `<!-- end -->` is
+replaced by the table of that name.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from focus.files import write_text
+from focus.report import paper
+from focus.report.drawing import PALETTE
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "RESULTS.md"
+_RESULTS = DOCS / "results"
+_CURVES = {
+    "sudoku-smollm2": "SmolLM2-135M, leak 0.05",
+    "sudoku-smollm2-cut-short": "SmolLM2-135M, no leak (cut short)",
+    "sudoku-quick-more-data": "no language model",
+    "sudoku-quick": "no language model, train and extra",
+}
+
+
+def _stored(name: str) -> dict:
+    return json.loads((_RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _curve(name: str) -> list[dict]:
+    lines = (_RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _rate(result: dict) -> str:
+    low, high = 100 * result["low"], 100 * result["high"]
+    return f"{100 * result['exact']:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def _markdown(rows: list[list[str]]) -> str:
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
+    stored = _stored(name)
+    found = {result["steps"]: result for result in stored.get("test") or stored["results"]}
+    seconds = _curve(name)[-1]["seconds"]
+    return [what, f"{seconds:.0f} s", *(_rate(found[k]) if k in found else "–" for k in steps)]
+
+
+def sudoku() -> str:
+    """Exact rates on the 9,000 test puzzles."""
+    steps = (16, 32, 64, 128, 256)
+    quoted = paper.source_rate("sudoku", paper.STUDIED, "focus")
+    return _markdown(
+        [
+            ["solver", "training", *(f"K = {k}" for k in steps)],
+            _test_row("sudoku-smollm2", "**`sudoku-smollm2`**: SmolLM2-135M, leak 0.05", steps),
+            _test_row("sudoku-quick-more-data", "no language model, same puzzles", steps),
+            _test_row("sudoku-quick", "no language model, train and extra", steps),
+            ["paper, Qwen3-1.7B (its own test puzzles)", "", "", "", "", f"{quoted}", ""],
+        ]
+    )
+
+
+def maze() -> str:
+    """Exact rates on the 1,000 test mazes."""
+    steps = (8, 16, 32, 64)
+    quoted = paper.source_rate("maze", paper.STUDIED, "focus")
+    return _markdown(
+        [
+            ["solver", "training", *(f"K = {k}" for k in steps)],
+            _test_row("maze-smollm2", "`maze-smollm2`: SmolLM2-135M, hops", steps),
+            ["paper, Qwen3-1.7B", "", "", f"{quoted}", "", ""],
+        ]
+    )
+
+
+def maze_paths() -> str:
+    """Other figures of the answers on the test mazes."""
+    names = {"valid": "valid path", "optimal": "shortest path", "path_f1": "path F1"}
+    rows = [["K", *names.values()]]
+    for result in _stored("maze-smollm2")["test"]:
+        rows.append([str(result["steps"]), *(f"{100 * result[name]:.1f}" for name in names)])
+    return _markdown(rows)
+
+
+def changes() -> str:
+    """What more steps change, puzzle by puzzle."""
+    rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
+    for name in ("sudoku-smollm2", "maze-smollm2"):
+        for change in _stored(name)["changes"]:
+            gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
+            interval = f"{low:+.1f} to {high:+.1f}"
+            rows.append(
+                [f"`{name}`", str(change["from"]), str(change["to"]), f"{gain:+.1f}", interval]
+            )
+    return _markdown(rows)
+
+
+def controls() -> str:
+    """The same weights with the language model's reading changed."""
+    rows = [["solver", "K", "as trained", "R zeroed", "R shuffled", "adapter off", "‖ΔW‖ / ‖W‖"]]
+    for name in ("sudoku-smollm2", "maze-smollm2"):
+        stored = _stored(name)
+        changed = [stored["controls"][key] for key in ("zeroed", "shuffled", "adapter-off")]
+        steps = changed[0]["steps"]
+        plain = next(result for result in stored["test"] if result["steps"] == steps)
+        rates = [_rate(result) for result in (plain, *changed)]
+        rows.append([f"`{name}`", str(steps), *rates, f"{stored['adapter']:.4f}"])
+    return _markdown(rows)
+
+
+def leak() -> str:
+    """One set of weights, trained without a leak, revising with several."""
+    results = _stored("leak")["results"]
+    steps = sorted({result["steps"] for result in results})
+    rows = [["leak", *(f"K = {k}" for k in steps)]]
+    for value in sorted({result["leak"] for result in results}):
+        found = {result["steps"]: result for result in results if result["leak"] == value}
+        rows.append([f"{value:g}", *(_rate(found[k]) for k in steps)])
+    return _markdown(rows)
+
+
+def speed() -> str:
+    """Throughput of the captured step."""
+    rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
+    for what, found in _stored("bench-sudoku-quick").items():
+        if not isinstance(found, dict):
+            continue
+        captured, base = found["captured"], found["captured"]["updates_per_second"]["base"]
+        ratio = f"{found['captured_over_eager']:.1f}x" if "captured_over_eager" in found else "–"
+        share = found.get("share_of_matrix_rate")
+        rows.append(
+            [
+                what, f"{base:.1f}", f"{captured['puzzles_per_second']:,}", ratio,
+                f"{100 * share:.0f} %" if share else "–",
+            ]
+        )  # fmt: skip
+    return _markdown(rows)
+
+
+TABLES = {
+    table.__name__: table for table in (sudoku, changes, controls, leak, maze, maze_paths, speed)
+}
+
+
+def fill(text: str) -> str:
+    """The page with its tables as they follow from the stored figures."""
+
+    def replaced(match: re.Match) -> str:
+        return f"<!-- {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+
+    return re.sub(r"<!-- (\w+) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
+
+
+def draw(file: Path) -> None:
+    """Validation accuracy over seconds of training."""
+    figure = Figure(figsize=(5.6, 3.0))
+    axis = figure.subplots()
+    for (name, label), marker, colour in zip(_CURVES.items(), "os^v", PALETTE, strict=False):
+        points = [line for line in _curve(name) if line.get("validation")]
+        axis.plot(
+            [line["seconds"] / 60 for line in points],
+            [100 * line["validation"]["exact"] for line in points],
+            marker=marker, ms=4, lw=1.2, color=colour, label=label,
+        )  # fmt: skip
+    axis.set_xlabel("minutes of training on one H200, compilation included")
+    axis.set_ylabel("exact at K = 128, %")
+    axis.set_ylim(0, 100)
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False)
+    with matplotlib.rc_context({"svg.hashsalt": "focus", "font.size": 8}):
+        figure.savefig(file, metadata={"Date": None}, bbox_inches="tight")
+
+
+def main() -> None:
+    """Write the page's tables and the figure."""
+    write_text(PAGE, fill(PAGE.read_text(encoding="utf-8")))
+    draw(DOCS / "figures" / "sudoku-time.svg")
+
+
+if __name__ == "__main__":
+    main()
