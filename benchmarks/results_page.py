@@ -1,8 +1,8 @@
-"""docs/RESULTS.md: its tables and its figure, made from what docs/results stores.
+"""The results in README.md and docs/RESULTS.md: tables and a figure from what docs/results stores.
 
 python -m benchmarks.results_page
 
-The page's words are written by hand; what stands between `<!-- NAME -->` and `<!-- end -->` is
+The words are written by hand; what stands between `<!-- NAME -->` and `<!-- end -->` is
 replaced by the table of that name.
 """
 
@@ -18,7 +18,7 @@ from focus.report import paper
 from focus.report.drawing import PALETTE
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = DOCS / "RESULTS.md"
+PAGES = (DOCS / "RESULTS.md", DOCS.parent / "README.md")
 _RESULTS = DOCS / "results"
 _CURVES = {
     "sudoku-smollm2": "SmolLM2-135M, leak 0.05",
@@ -91,6 +91,16 @@ def maze_paths() -> str:
     return _markdown(rows)
 
 
+def releases() -> str:
+    """What comes with the package, in short."""
+    rows = [["checkpoint", "training", "few steps", "steps of validation", "many steps"]]
+    for name, shown in {"sudoku-smollm2": (16, 128, 256), "maze-smollm2": (8, 16, 64)}.items():
+        found = {result["steps"]: result for result in _stored(name)["test"]}
+        rates = [f"K = {k}: {_rate(found[k])}" for k in shown]
+        rows.append([f"`{name}`", f"{_curve(name)[-1]['seconds'] / 60:.0f} min", *rates])
+    return _markdown(rows)
+
+
 def changes() -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
@@ -146,13 +156,25 @@ def speed() -> str:
     return _markdown(rows)
 
 
-TABLES = {
-    table.__name__: table for table in (sudoku, changes, controls, leak, maze, maze_paths, speed)
-}
+def speed_on_a_cpu() -> str:
+    """Seconds to solve after loading, on two cores."""
+    rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
+    for found in _stored("bench-cpu")["results"]:
+        rows.append(
+            [
+                f"`{found['checkpoint']}`", str(found["steps"]), f"{found['seconds_one']:.1f}",
+                str(found["batch"]), f"{found['puzzles_per_second']}",
+            ]
+        )  # fmt: skip
+    return _markdown(rows)
+
+
+_TABLES = (releases, sudoku, changes, controls, leak, maze, maze_paths, speed, speed_on_a_cpu)
+TABLES = {table.__name__: table for table in _TABLES}
 
 
 def fill(text: str) -> str:
-    """The page with its tables as they follow from the stored figures."""
+    """A page with its tables as they follow from the stored figures."""
 
     def replaced(match: re.Match) -> str:
         return f"<!-- {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
@@ -181,8 +203,9 @@ def draw(file: Path) -> None:
 
 
 def main() -> None:
-    """Write the page's tables and the figure."""
-    write_text(PAGE, fill(PAGE.read_text(encoding="utf-8")))
+    """Write the tables and the figure."""
+    for page in PAGES:
+        write_text(page, fill(page.read_text(encoding="utf-8")))
     draw(DOCS / "figures" / "sudoku-time.svg")
 
 
