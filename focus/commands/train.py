@@ -108,9 +108,13 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     if torch.cuda.is_available():
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         torch.cuda.set_device(device)
-    # The source is part of the run: a later --resume must not find another one.
+    # Source and backbone are part of the run: it must find the same ones from any folder.
     data = config.data or os.environ.get(DATA_VARIABLE) or "generated"
     config = replace(config, data=os.path.abspath(data) if os.path.exists(data) else data)
+    backbone = config.solver.backbone
+    if os.path.isdir(backbone.name):
+        backbone = replace(backbone, name=os.path.abspath(backbone.name))
+        config = replace(config, solver=replace(config.solver, backbone=backbone))
     processes = Processes.join(device)
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None

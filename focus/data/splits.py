@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from focus.data.sources import Source
+from focus.data.sources import File, Source
 from focus.data.table import Table, write_table
 from focus.errors import UserError
 from focus.files import sha256, write_text
@@ -43,7 +43,9 @@ class Splits:
 
 
 def make_splits(source: Source, task: Task, protocol: Protocol = "standard") -> Splits:
-    """Load a source and divide it."""
+    """Load a source and divide it; a single file into eight, one and one tenth of its rows."""
+    if isinstance(source, File):
+        return _cut(source, task)
     train, test = source.load(task, "train"), source.load(task, "test")
     if task.validation_from == "test":
         held = min(VALIDATION_ROWS, len(test) // 2)
@@ -65,6 +67,19 @@ def make_splits(source: Source, task: Task, protocol: Protocol = "standard") -> 
     return Splits(
         protocol, source.describe(), train[np.sort(order[:kept])],
         train[np.sort(order[kept:])], test,
+    )  # fmt: skip
+
+
+def _cut(source: File, task: Task) -> Splits:
+    table = source.load(task, "train")
+    tenth = len(table) // 10
+    if tenth == 0:
+        raise UserError(f"{source.path} has {len(table)} puzzles; to train on it takes 10 or more")
+    order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(table))
+    test, validation, train = np.split(order, [tenth, 2 * tenth])
+    return Splits(
+        "one file", source.describe(), table[np.sort(train)], table[np.sort(validation)],
+        table[np.sort(test)],
     )  # fmt: skip
 
 

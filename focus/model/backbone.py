@@ -68,7 +68,7 @@ class LanguageModel(nn.Module):
     def __init__(self, task: Task, config: BackboneConfig, width: int):
         super().__init__()
         model, codec = load_language_model(config.name)
-        prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin)
+        prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin, codec.decode)
         hidden = typing.cast(Any, model).config.hidden_size
         self.frozen = config.frozen
         self.model: Any = model.requires_grad_(False) if config.frozen else add_lora(model, config)
@@ -126,6 +126,7 @@ def build_backbone(task: Task, config: BackboneConfig, width: int) -> Backbone:
 def add_lora(model: nn.Module, config: BackboneConfig) -> Any:
     """The model with its weights frozen and a fresh adapter, which changes nothing yet."""
     from peft import LoraConfig, get_peft_model
+    from transformers.pytorch_utils import Conv1D
 
     # Models that name their projections otherwise (GPT-2, Phi) get LoRA on all linear layers.
     names = {name.rsplit(".", 1)[-1] for name, _ in model.named_modules()}
@@ -133,6 +134,7 @@ def add_lora(model: nn.Module, config: BackboneConfig) -> Any:
     lora = LoraConfig(
         r=config.rank, lora_alpha=config.alpha, lora_dropout=config.lora_dropout,
         target_modules=list(LORA_TARGETS) if usual else "all-linear", task_type="CAUSAL_LM",
+        fan_in_fan_out=any(isinstance(part, Conv1D) for part in model.modules()),
     )  # fmt: skip
     # Wrapping the CausalLM, not its decoder: the saved adapter then loads into one.
     try:

@@ -62,11 +62,13 @@ class PromptTokens:
 
 
 def tokenize_prompt(
-    prompt: Prompt, encode: Callable[[str], Sequence[int]], begin: Sequence[int] = ()
-) -> PromptTokens:
+    prompt: Prompt, encode: Callable[[str], Sequence[int]], begin: Sequence[int] = (),
+    decode: Callable[[Sequence[int]], str] | None = None,
+) -> PromptTokens:  # fmt: skip
     """Build the prompt for a tokenizer given as `encode` (text to ids, no special tokens).
 
-    `begin` holds ids to put first, such as a beginning-of-text token.
+    `begin` holds ids to put first, such as a beginning-of-text token. With `decode` each symbol's
+    token is also read back: one that the vocabulary lacks is some other text.
     """
     symbol_ids = []
     for symbol in prompt.symbols:
@@ -75,6 +77,11 @@ def tokenize_prompt(
             raise UserError(
                 f"this tokenizer needs {len(ids)} tokens for the cell symbol {symbol!r}; "
                 "choose a backbone whose tokenizer has it as one token"
+            )
+        if decode is not None and decode(ids).strip() != symbol.strip():
+            raise UserError(
+                f"this tokenizer does not know the cell symbol {symbol!r} (it reads "
+                f"{decode(ids)!r}); choose a backbone whose tokenizer has it as one token"
             )
         symbol_ids.append(ids[0])
     if len(set(symbol_ids)) != len(symbol_ids):

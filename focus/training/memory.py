@@ -71,7 +71,9 @@ def _language_model_bytes(model: Model) -> int:
         language_model, length = model.model, model.length
         vocabulary = 10 * length * language_model.config.vocab_size  # logits, in two precisions
     config = language_model.config
-    wide = _LM_TENSORS * config.hidden_size + _LM_HIDDEN * config.intermediate_size
+    # Models of GPT-2's kind have four times their width unless they say otherwise.
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    wide = _LM_TENSORS * config.hidden_size + _LM_HIDDEN * inner
     layers = config.num_hidden_layers
     if _checkpointing(language_model):
         return 2 * length * (layers * config.hidden_size + wide) + vocabulary

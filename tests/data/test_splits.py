@@ -7,7 +7,7 @@ import pytest
 
 from focus.data.sources import File, Folder, Generated, Hub, open_source
 from focus.data.splits import make_splits, write_splits
-from focus.data.table import read_table
+from focus.data.table import read_table, write_table
 from focus.errors import UserError
 from focus.tasks import Maze, Sudoku
 
@@ -109,3 +109,15 @@ def test_without_a_connection_the_hub_gives_one_clear_line(monkeypatch):
     monkeypatch.setattr("huggingface_hub.hf_hub_download", offline)
     with pytest.raises(UserError, match=r"from the hub \(cannot reach the host\)"):
         Hub("someone/puzzles").load(Sudoku(), "train")
+
+
+def test_a_single_file_is_cut_into_disjoint_splits(tmp_path):
+    task = Sudoku(box=2)
+    write_table(tmp_path / "mine.csv", Generated(train=50, test=1).load(task, "train"), task)
+    splits = make_splits(open_source(str(tmp_path / "mine.csv")), task)
+    ids = [set(table.ids.tolist()) for table in splits.tables().values()]
+    assert [len(part) for part in ids] == [40, 5, 5]
+    assert len(set.union(*ids)) == 50
+    write_table(tmp_path / "few.csv", splits.test, task)
+    with pytest.raises(UserError, match="has 5 puzzles; to train on it takes 10"):
+        make_splits(open_source(str(tmp_path / "few.csv")), task)

@@ -4,16 +4,20 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from peft import PeftModel
 
 from focus.cli import main
+from focus.data.sources import open_source
+from focus.data.splits import make_splits
 from focus.errors import UserError
+from focus.evaluation.source import evaluate
 from focus.model import pretrained
 from focus.model.backbone import BackboneConfig
-from focus.model.checkpoint import load_model
+from focus.model.checkpoint import RELEASES, load_model
 from focus.model.solver import Solver, SolverConfig
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
@@ -21,6 +25,8 @@ from focus.tasks import Maze, Sudoku
 from focus.tasks.prompt import tokenize_prompt
 from focus.training.loop import Trainer
 from focus.training.memory import estimate_memory
+
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
 
 @pytest.fixture(scope="session")
@@ -125,3 +131,41 @@ def test_the_memory_estimate_grows_with_what_is_stored():
     assert total(optimizer=replace(config.optimizer, batch=128)) > usual
     assert total(optimizer=replace(config.optimizer, ema=0.9)) > usual
     assert total(again=True) < usual
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "rows"), [("sudoku-smollm2", 32, 24), ("maze-smollm2", 8, 4)]
+)
+def test_a_release_solves_what_it_is_said_to_solve(smollm2, name, steps, rows, data_folder):
+    """Puzzle by puzzle; another machine's rounding may turn one or two."""
+    solver = Solver.from_pretrained(RELEASES / name)
+    table = make_splits(open_source(str(data_folder)), solver.task).test[:rows]
+    (found,) = evaluate(solver, table, [steps])
+    stored = json.loads((RESULTS / f"{name}.json").read_text())["exact_by_puzzle"][str(steps)]
+    said = [mark == "1" for mark in stored[:rows]]
+    assert sum(said) > rows / 2
+    assert sum(a != b for a, b in zip(said, found.exact, strict=True)) <= 2
+
+
+def test_a_model_of_another_family_in_a_relative_folder(tmp_path, monkeypatch):
+    """GPT-2 has no rotary positions, other names and no intermediate_size."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
+
+    letters = {char: n for n, char in enumerate(map(chr, range(32, 127)))}
+    tokenizer = Tokenizer(models.WordLevel({**letters, "<unk>": 95}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="<unk>", eos_token="~"
+    ).save_pretrained(tmp_path / "gpt")
+    sizes = GPT2Config(
+        vocab_size=96, n_embd=16, n_layer=1, n_head=2, n_positions=512, eos_token_id=94
+    )
+    GPT2LMHeadModel(sizes).save_pretrained(tmp_path / "gpt")
+    monkeypatch.chdir(tmp_path)
+    words = "train mini-sudoku --solver.backbone.name gpt --out run --optimizer.updates 2"
+    words += " --eval-every 2 --save-every 2 --eval-rows 4 --optimizer.batch 4"
+    assert main(words.split()) == 0
+    monkeypatch.chdir("/")
+    solver = Solver.from_pretrained(tmp_path / "run")
+    assert solver.config.backbone.name == str(tmp_path / "gpt")

@@ -59,3 +59,17 @@ def test_a_tokenizer_without_the_symbols_is_refused(merging_tokenizer):
         tokenize_prompt(TASKS["maze6"].prompt(), spell_out)
     with pytest.raises(UserError, match="same token to different cell symbols"):
         tokenize_prompt(TASKS["maze6"].prompt(), lambda text: [3] * len(text))
+
+
+def test_a_symbol_that_the_vocabulary_lacks_is_refused():
+    known = "0123456789 ."
+
+    def encode(text):
+        return [known.find(char) + 1 for char in text]
+
+    def decode(ids):
+        return "".join(known[i - 1] if i else "<unk>" for i in ids)
+
+    tokenize_prompt(TASKS["sudoku9"].prompt(), encode, decode=decode)
+    with pytest.raises(UserError, match="does not know the cell symbol '#'"):
+        tokenize_prompt(TASKS["maze6"].prompt(), encode, decode=decode)

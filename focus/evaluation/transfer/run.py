@@ -37,8 +37,8 @@ def generate(
     store: Store, batch: int | None, progress: Progress,
 ) -> None:  # fmt: skip
     """Write the completions that are missing; the model is loaded only when there are some."""
-    missing = []
-    for source, (benchmark, items) in _sources(asked).items():
+    missing, asked_of = [], _sources(asked)
+    for source, (benchmark, items) in asked_of.items():
         known = store.written(source)
         missing.append((benchmark, [item for item in items if item.id not in known]))
     missing = [(benchmark, items) for benchmark, items in missing if items]
@@ -46,7 +46,7 @@ def generate(
     about = variant.identity() if gold else {**asdict(settings), **variant.identity()}
     if missing and not gold:  # completions that are there may be judged on any machine
         about["precision"] = "bfloat16" if torch.cuda.is_available() else "float32"
-    store.claim(about)
+    store.claim(about, {name: benchmark.version for name, (benchmark, _) in asked_of.items()})
     if not missing:
         return
     if gold:

@@ -44,19 +44,27 @@ class Store:
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def claim(self, settings: dict) -> None:
-        """Begin, or go on where these settings are the stored ones; else refuse."""
+    def claim(self, settings: dict, versions: dict[str, int]) -> None:
+        """Begin, or go on where settings and versions of benchmarks are the stored ones."""
         path = self.folder / "settings.json"
-        if not path.exists() or not any(self.folder.glob("*.written.jsonl")):
-            write_text(path, json.dumps(settings, indent=1) + "\n")
-            return
-        known = _read_object(path)
+        begun = path.exists() and any(self.folder.glob("*.written.jsonl"))
+        known = _read_object(path) if begun else settings
+        stored = known.get("versions", {})
+        for name, version in versions.items():
+            if stored.get(name, version) != version:
+                raise UserError(
+                    f"{self.folder} has completions of version {stored[name]} of {name}, now it is "
+                    f"{version}; choose another --out, or remove the folder"
+                )
         for name in settings:
             if settings.get(name) != known.get(name):
                 raise UserError(
                     f"{self.folder} was begun with {name} = {known.get(name)}, now it is "
                     f"{settings.get(name)}; choose another --out, or remove the folder"
                 )
+        if {**stored, **versions} != stored:
+            known = {**known, "versions": {**stored, **versions}}
+            write_text(path, json.dumps(known, indent=1) + "\n")
 
     def written(self, benchmark: str) -> dict[str, Written]:
         """The completions so far; a last line that a kill has torn is cut off."""

@@ -171,6 +171,16 @@ def test_other_settings_in_the_same_folder_are_refused(questions, tmp_path, caps
     assert "max_tokens" in capsys.readouterr().err
 
 
+def test_completions_of_another_version_of_the_prompt_are_refused(questions, tmp_path, capsys):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", "--limit", "2")
+    assert main(words) == 0
+    path = tmp_path / "base" / "settings.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps({**settings, "versions": {"math": 0}}))
+    assert main(words) == 2
+    assert "version 0 of math" in capsys.readouterr().err
+
+
 def test_completions_of_another_machine_are_judged_here_and_not_mixed(questions, tmp_path, capsys):
     words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", "--limit", "4")
     assert main([*words, "--only-generate"]) == 0

