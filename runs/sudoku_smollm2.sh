@@ -15,8 +15,8 @@ focus backbone install smollm2-135m
 
 # One reading of the language model for four batches, used four times each; 5 % of the examples are
 # the 1,000 training puzzles, which the model would else learn by heart.
-focus train sudoku-quick/smollm2-135m --out "$out/run" --resume --solver.updater.leak 0.05 \
-    --read-ahead 4 --passes 4 --optimizer.lora-learning-rate 2e-4 \
+focus train sudoku-quick/smollm2-135m --out "$out/run" --resume --read-ahead 4 --passes 4 \
+    --optimizer.lora-learning-rate 2e-4 \
     --more-data extra "$out/neighbourhood.csv.gz" --train-share 0.05 \
     --optimizer.updates 16128 --eval-every 1792 --save-every 1792
 

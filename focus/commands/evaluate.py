@@ -4,6 +4,8 @@ import json as json_module
 import os
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +21,7 @@ from rich.text import Text
 from focus.config import to_json
 from focus.data.sources import File, open_source
 from focus.data.splits import make_splits
-from focus.data.table import Table
+from focus.data.table import Table, side_of_file
 from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
@@ -36,7 +38,7 @@ from focus.model.solver import Solver, evaluating
 from focus.report.examples import example as make_example
 from focus.report.page import standalone
 from focus.report.trajectory import name_solvers, show_repairs
-from focus.tasks.base import Codes
+from focus.tasks.base import Codes, Task
 from focus.training.config import RunConfig, read_config
 
 Word = Annotated[str, tyro.conf.Positional]
@@ -47,14 +49,20 @@ def _training_source(config: RunConfig) -> str | None:
     return None if os.path.isabs(config.data) and not Path(config.data).exists() else config.data
 
 
-def load_checkpoint(checkpoint: str, task: str | None) -> tuple[Model, RunConfig]:
-    """The model of a folder or hub id, on the GPU if there is one, and its config."""
+def load_checkpoint(
+    checkpoint: str, task: str | None, side_of: Callable[[Task], int | None] = lambda task: None
+) -> tuple[Model, RunConfig]:
+    """The model of a folder or hub id, on the GPU if there is one, and its config.
+
+    `side_of` tells the size of the puzzles that are to be solved, given the task of training.
+    """
     folder = checkpoint_folder(fetch(checkpoint))
     config = read_config(folder / "config.json")
     if task and task != config.task.name:
         raise UserError(f"the checkpoint {checkpoint} solves {config.task.name}, not {task}")
-    model = load_model(folder).to("cuda" if torch.cuda.is_available() else "cpu")
-    return model, config
+    model = load_model(folder, side_of(config.task))
+    model = model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return model, replace(config, task=model.task)
 
 
 def eval_(
@@ -68,7 +76,8 @@ def eval_(
         checkpoint: a released name, a checkpoint folder, a run's folder (its best checkpoint),
             or a hub id.
         task: sudoku or maze; checked against the checkpoint.
-        data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default as in training.
+        data: a folder, a CSV file (its mazes may be of another size than those of training),
+            hub, hub:OWNER/NAME or generated; default as in training.
         split: train, validation or test.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
         limit: only so many puzzles.
@@ -77,7 +86,12 @@ def eval_(
         out: folder for all answers and rates, for focus report.
         json: print one JSON object instead of a table.
     """
-    solver, config = load_checkpoint(checkpoint, task)
+
+    def size_of_the_file(trained: Task) -> int | None:
+        path = Path(data or "")
+        return side_of_file(path, type(trained)) if path.is_file() else None
+
+    solver, config = load_checkpoint(checkpoint, task, size_of_the_file)
     if split not in ("train", "validation", "test"):
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
@@ -188,7 +202,8 @@ def solve(
         raise UserError("--against goes with --html FILE")
     text = "" if example else _puzzle_text(puzzle)
     checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
-    solver, config = load_checkpoint(checkpoint, task)
+    lines = text.strip("\r\n").count("\n") + 1
+    solver, config = load_checkpoint(checkpoint, task, lambda _: lines if lines > 1 else None)
     if not isinstance(solver, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
     steps = config.eval_steps if steps is None else steps

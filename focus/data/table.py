@@ -97,17 +97,23 @@ def read_table(path: Path, task: Task) -> Table:
     return Table(questions, answers, np.arange(len(rows)), path.name, kept)
 
 
+def side_of_file(path: Path, kind: type[Task]) -> int | None:
+    """The size of the first puzzle of a file; None if the task has no such size."""
+    first = next(csv.DictReader(io.StringIO(read_text(path))), {})
+    side = math.isqrt(len(first.get("question") or ""))
+    try:
+        kind.of_side(side)
+    except UserError:
+        return None
+    return side
+
+
 def task_of_file(path: Path, kind: type[Task]) -> Task:
     """The task with the size that the first puzzle of a file has.
 
     A first puzzle that fits no size gives the default task, whose reader then says what is wrong.
     """
-    first = next(csv.DictReader(io.StringIO(read_text(path))), {})
-    side = math.isqrt(len(first.get("question") or ""))
-    try:
-        return kind.of_side(side)
-    except UserError:
-        return kind.of_side(None)
+    return kind.of_side(side_of_file(path, kind))
 
 
 def write_table(path: Path, table: Table, task: Task) -> None:

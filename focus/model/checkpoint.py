@@ -142,12 +142,16 @@ def checkpoint_folder(folder: Path) -> Path:
     return folder
 
 
-def load_model(folder: Path) -> Model:
-    """The model of a checkpoint folder, or of the best checkpoint of a run's folder."""
+def load_model(folder: Path, side: int | None = None) -> Model:
+    """The model of a checkpoint folder, or of the best checkpoint of a run's folder.
+
+    `side` asks for puzzles of another size than those of training, where the weights fit any.
+    """
     folder = checkpoint_folder(folder)
     path = folder / "config.json"
     values = read_values(path)
-    model = build_model(task_of(values), build(SolverConfig, values["solver"], path))
+    task = task_of(values) if side is None else task_of(values).resized(side)
+    model = build_model(task, build(SolverConfig, values["solver"], path))
     own = folder / "updater.safetensors"
     if not own.is_file():
         raise UserError(f"{folder} is a training state; name the run's folder or its best/")

@@ -100,6 +100,10 @@ class Task(ABC):
     def of_side(cls, side: int | None) -> "Task":
         """The task with `side` cells in a row; None for its usual size."""
 
+    def resized(self, side: int) -> "Task":
+        """The task at another size, if the weights of a solver fit all sizes; else unchanged."""
+        return self
+
     @property
     @abstractmethod
     def cells(self) -> int:

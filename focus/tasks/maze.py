@@ -7,7 +7,7 @@ start along its best parents (appendix D.1 of the paper); the energy is appendix
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -71,6 +71,9 @@ class Maze(Task):
     @classmethod
     def of_side(cls, side: int | None) -> "Maze":
         return cls() if side is None else cls(size=side)
+
+    def resized(self, side: int) -> "Maze":
+        return self if side == self.size else replace(self, size=side, max_tokens=0, min_path=0)
 
     @property
     def cells(self) -> int:

@@ -1,6 +1,7 @@
 """Evaluation, solving, and their commands, on a trained run."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,10 +9,11 @@ import pytest
 from focus.cli import main
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
-from focus.data.table import Table, write_table
+from focus.data.table import Table, read_table, write_table
 from focus.evaluation.source import evaluate
-from focus.evaluation.statistics import mcnemar, wilson_interval
+from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.model.checkpoint import load_model
+from focus.tasks import Maze
 from focus.training.config import read_config
 from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
@@ -133,3 +135,34 @@ def test_mcnemar_of_known_counts():
     assert mcnemar(0, 0) == 1.0
     assert mcnemar(5, 5) == 1.0
     assert mcnemar(1, 9) == pytest.approx(2 * (1 + 10) / 1024)
+
+
+def test_mazes_of_another_size_than_those_of_training(tmp_path, capsys):
+    """The weights fit any size; a file or a maze brings its own."""
+    words = "train mini-maze --optimizer.updates 2 --optimizer.batch 4 --eval-rows 4"
+    words += " --eval-every 2 --save-every 2 --out"
+    assert main([*words.split(), str(tmp_path / "run")]) == 0
+    file = str(tmp_path / "larger.csv")
+    words = ["data", "generate", "--task", "maze", "--side", "13", "--count", "5", "--out", file]
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["eval", str(tmp_path / "run"), "--data", file, "--steps", "2", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["n"] == 5
+    task = Maze(size=13)
+    question = read_table(Path(file), task).questions[0]
+    (tmp_path / "maze.txt").write_text(task.render(question))
+    words = ["solve", str(tmp_path / "maze.txt"), "--checkpoint", str(tmp_path / "run"), "--json"]
+    assert main(words) == 0
+    assert len(json.loads(capsys.readouterr().out)["answer"]) == 169
+    assert load_model(tmp_path / "run").task.size == 10
+
+
+def test_a_paired_difference_counts_only_what_changed():
+    before, after = np.array([1, 1, 0, 0] * 25, bool), np.array([1, 0, 1, 1] * 25, bool)
+    gain, low, high = paired_difference(after, before)
+    assert gain == pytest.approx(0.25)
+    # Two in four won, one lost: the variance of the change is 0.75 - 0.25**2.
+    assert high - gain == pytest.approx(1.959964 * (0.6875 / 100) ** 0.5)
+    assert gain - low == pytest.approx(high - gain)
+    assert paired_difference(after, after) == (0, 0, 0)
