@@ -1,6 +1,6 @@
 """Turn a finished run into a released checkpoint: bf16 weights, card, curve, test results.
 
-python -m benchmarks.release RUN NAME --trained "one sentence"
+python -m benchmarks.release RUN NAME --trained "one sentence" [--results-only]
 
 The release goes to focus/releases/NAME and from there into the package. What is tested, on all
 test puzzles of the run's data, are the rounded weights that are released. docs/results/NAME.json
@@ -10,6 +10,7 @@ controls of the language model; docs/results/NAME.jsonl the curve.
 
 import argparse
 import json
+import tempfile
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -41,8 +42,15 @@ def main() -> None:
     parser.add_argument("--steps", default="16,64,128", help="numbers of updates K of the test")
     parser.add_argument("--control-steps", type=int, help="K of the controls; default validation's")
     parser.add_argument("--batch", type=int, help="puzzles at a time")
+    parser.add_argument("--results-only", action="store_true", help="no weights: for a control")
     words = parser.parse_args()
-    folder, device = RELEASES / words.name, "cuda" if torch.cuda.is_available() else "cpu"
+    with tempfile.TemporaryDirectory() as temporary:
+        release(words, (Path(temporary) if words.results_only else RELEASES) / words.name)
+
+
+def release(words: argparse.Namespace, folder: Path) -> None:
+    """Write the checkpoint to `folder`, and what was measured to docs/results."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     save_model(load_model(words.run), folder, dtype=torch.bfloat16)
     model = load_model(folder).to(device)
     assert model.record is not None

@@ -47,6 +47,12 @@ def _markdown(rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
+    """A row for each run that is stored."""
+    here = {name: what for name, what in rows.items() if (_RESULTS / f"{name}.json").exists()}
+    return [_test_row(name, what, steps) for name, what in here.items()]
+
+
 def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
     stored = _stored(name)
     found = {result["steps"]: result for result in stored.get("test") or stored["results"]}
@@ -61,9 +67,15 @@ def sudoku() -> str:
     return _markdown(
         [
             ["solver", "training", *(f"K = {k}" for k in steps)],
-            _test_row("sudoku-smollm2", "**`sudoku-smollm2`**: SmolLM2-135M, leak 0.05", steps),
-            _test_row("sudoku-quick-more-data", "no language model, same puzzles", steps),
-            _test_row("sudoku-quick", "no language model, train and extra", steps),
+            *_test_rows(
+                {
+                    "sudoku-smollm2": "**`sudoku-smollm2`**: SmolLM2-135M, leak 0.05",
+                    "sudoku-none": "its control: no language model, leak 0.05, as many updates",
+                    "sudoku-quick-more-data": "no language model, no leak, same puzzles",
+                    "sudoku-quick": "no language model, no leak, train and extra",
+                },
+                steps,
+            ),
             ["paper, Qwen3-1.7B (its own test puzzles)", "", "", "", "", f"{quoted}", ""],
         ]
     )

@@ -134,6 +134,9 @@ def eval_(
             *(f"{summary[name]:.4f}" for name in result.diagnostics),
         )  # fmt: skip
     Console().print(text)
+    last = results[-1]
+    after = f" after {last.steps} steps" if last.steps else ""
+    print(f"{last.exact.sum():,} of {len(last.exact):,} puzzles came out exact{after}")
     if about:
         size = (
             f"; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}" if "adapter" in about else ""

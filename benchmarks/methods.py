@@ -1,12 +1,13 @@
-"""Every curation method on Sudoku-Extreme at one budget, several seeds, one table.
+"""The methods of the paper at one budget, several seeds, one table.
 
-python -m benchmarks.sudoku_methods --out DIR           # on a GPU; a killed campaign goes on
-python -m benchmarks.sudoku_methods --out DIR --store   # put the finished runs into docs/results
-python -m benchmarks.sudoku_methods --table             # the table of the stored figures
+python -m benchmarks.methods --out DIR                    # on a GPU; a killed campaign goes on
+python -m benchmarks.methods --out DIR --store            # finished runs into docs/results
+python -m benchmarks.methods --recipe maze-quick --table  # the table of the stored figures
 
-A run is `sudoku-quick` without a language model and without holding solved states (which only
-methods with replay could), with fewer updates. Seeds come one after the other, so that a campaign
-that is cut short has compared all methods equally often.
+A run is a quick recipe with the `bias` updater, which leaves methods room to differ, without
+holding solved states (which only methods with replay could) and with fewer updates. Seeds come one
+after the other, so that a campaign that is cut short has compared all methods equally often. A
+recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
 """
 
 import argparse
@@ -26,26 +27,32 @@ from focus.evaluation.statistics import mcnemar
 from focus.files import write_text
 from focus.model.checkpoint import load_model
 from focus.recipes import METHODS, recipe
+from focus.report import paper
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 
-STORED = Path(__file__).parents[1] / "docs" / "results" / "sudoku-methods.json"
-PAPER = {  # exact at K = 128, Qwen3-1.7B; the paper's tables 1, 5, 6 and 7
-    "focus": 64.4, "random": 57.8, "energy-hard": 61.3, "fixed-mix": 60.8, "no-penalty": 61.3,
-    "random-penalty": 61.1, "recurrent": 7.2, "one-step": 0.5,
-}  # fmt: skip
+_RESULTS = Path(__file__).parents[1] / "docs" / "results"
 COMPARED = tuple(name for name in METHODS if name not in ("direct", "base"))
-STEPS = (1, 16, 32, 64, 128, 256)
+STEPS = {"sudoku": (1, 16, 32, 64, 128, 256), "maze": (1, 8, 16, 32, 64)}
 
 
-def a_run(name: str, method: str, updates: int, seed: int, more: tuple[str, ...]) -> RunConfig:
+def a_run(name: str, method: str, words: argparse.Namespace, seed: int) -> RunConfig:
     """The run of a method and a seed."""
     config = recipe(f"{name}/{method}")
+    updater = replace(config.solver.updater, structure="bias", hops=0)
+    # The paper's start states and stages, which the quick maze recipe changes.
+    replay = config.replay if config.task.name == "sudoku" else recipe(f"maze/{method}").replay
+    trained = config.optimizer.updates > 0
     return replace(
-        config, seed=seed, more_data=(*config.more_data, *more),
-        curation=replace(config.curation, hold=False),
-        optimizer=replace(config.optimizer, updates=updates), eval_every=updates,
-        save_every=updates,
+        config, seed=seed, more_data=(*config.more_data, *words.more_data),
+        train_share=words.train_share, solver=replace(config.solver, updater=updater),
+        replay=replay, curation=replace(config.curation, hold=False),
+        optimizer=replace(
+            config.optimizer, updates=words.updates if trained else 0,
+            batch=words.batch or config.optimizer.batch,
+        ),
+        eval_every=words.updates, save_every=words.updates,
+        read_ahead=words.read_ahead, passes=words.passes,
     )  # fmt: skip
 
 
@@ -55,7 +62,7 @@ def train(config: RunConfig, folder: Path, device: str, rows: int | None) -> dic
     trainer = Trainer(config, folder, device)
     trainer.run()
     model = load_model(folder).to(device)
-    tested = evaluate(model, trainer.splits.test[:rows], list(STEPS))
+    tested = evaluate(model, trainer.splits.test[:rows], list(STEPS[config.task.name]))
     gc.collect()  # graphs of the last run
     return {
         "updates": config.optimizer.updates, "seconds": round(trainer.seconds, 1),
@@ -82,7 +89,7 @@ def campaign(words: argparse.Namespace) -> None:
         done = words.out / f"{method}-{seed}" / "run.json"
         if done.exists():
             continue
-        config = a_run(words.recipe, method, words.updates, seed, tuple(words.more_data))
+        config = a_run(words.recipe, method, words, seed)
         found = {"method": method, "seed": seed, **train(config, done.parent, device, words.limit)}
         write_text(done, json.dumps(found) + "\n")
         at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in found["results"]}
@@ -100,15 +107,16 @@ def rates(figures: dict, method: str, steps: int) -> dict[int, float]:
 
 
 def against_focus(figures: dict, method: str) -> str:
-    """Paired with FOCUS at K = 128: mean difference, and how many seeds differ by themselves."""
+    """Paired with FOCUS at the paper's K: mean difference, how many seeds differ by themselves."""
+    steps = paper.STEPS[_task(figures)]
     runs = {(run["method"], run["seed"]): run for run in figures["runs"]}
     differences, apart = [], 0
-    for seed in sorted(rates(figures, method, 128)):
+    for seed in sorted(rates(figures, method, steps)):
         if ("focus", seed) not in runs:
             continue
         count = runs[method, seed]["results"][0]["n"]
         ours, theirs = (
-            unpack(runs[name, seed]["correct"]["128"], count) for name in ("focus", method)
+            unpack(runs[name, seed]["correct"][str(steps)], count) for name in ("focus", method)
         )
         only = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
         differences.append(100 * (only[1] - only[0]) / count)
@@ -119,24 +127,37 @@ def against_focus(figures: dict, method: str) -> str:
 
 
 def table(figures: dict) -> str:
-    """The figures as a Markdown table."""
+    """The figures as a Markdown table; a method that writes its answer has one rate for all K."""
+    task = _task(figures)
+    steps = STEPS[task]
     lines = [
-        f"| method | seeds | GPU s | {' | '.join(f'K = {k}' for k in STEPS)} | to FOCUS | paper |",
-        "|---" * (5 + len(STEPS)) + "|",
+        f"| method | seeds | GPU s | {' | '.join(f'K = {k}' for k in steps)} | to FOCUS | paper |",
+        "|---" * (5 + len(steps)) + "|",
     ]
-    for method in (name for name in COMPARED if rates(figures, name, 128)):
-        seconds = [run["seconds"] for run in figures["runs"] if run["method"] == method]
-        cells = [_spread(list(rates(figures, method, k).values())) for k in STEPS]
-        paper = f"{PAPER[method]:.1f}" if method in PAPER else "–"
+    for method in METHODS:
+        runs = [run for run in figures["runs"] if run["method"] == method]
+        if not runs:
+            continue
+        seconds = statistics.mean(run["seconds"] for run in runs)
+        cells = [_spread(list(rates(figures, method, k).values())) for k in steps]
+        if written := list(rates(figures, method, 0).values()):
+            cells[steps.index(paper.STEPS[task])] = _spread(written)
+        quoted = paper.source_rate(task, paper.STUDIED, method)
         lines.append(
-            f"| {method} | {len(seconds)} | {statistics.mean(seconds):.0f} | {' | '.join(cells)} "
-            f"| {against_focus(figures, method)} | {paper} |"
+            f"| {method} | {len(runs)} | {seconds:.0f} | {' | '.join(cells)} "
+            f"| {against_focus(figures, method)} | {'–' if quoted is None else quoted} |"
         )
     return "\n".join(lines)
 
 
+def _task(figures: dict) -> str:
+    return figures["recipe"].split("-")[0]
+
+
 def _spread(values: list[float]) -> str:
     """Mean, and lowest to highest of the seeds."""
+    if not values:
+        return "–"
     if len(values) == 1:
         return f"{values[0]:.1f}"
     return f"{statistics.mean(values):.1f} ({min(values):.1f}–{max(values):.1f})"
@@ -149,23 +170,28 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="folder of the campaign's runs")
     parser.add_argument("--recipe", default="sudoku-quick")
-    parser.add_argument("--methods", nargs="+", choices=COMPARED, default=COMPARED)
+    parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), default=COMPARED)
     parser.add_argument("--seeds", nargs="+", type=int, default=(1, 2, 3))
     parser.add_argument("--updates", type=int, default=2000)
+    parser.add_argument("--batch", type=int, help="the recipe's by default")
     parser.add_argument("--more-data", nargs="*", default=(), help="further CSV files")
+    parser.add_argument("--train-share", type=float, default=0.05, help="beside further puzzles")
+    parser.add_argument("--read-ahead", type=int, default=1)
+    parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--limit", type=int, help="test puzzles; all by default")
     parser.add_argument("--store", action="store_true", help="store the finished runs")
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     words = parser.parse_args()
+    stored = _RESULTS / f"methods-{words.recipe.replace('/', '-')}.json"
     if words.out and not words.table:
         if not words.store:
             campaign(words)
         runs = [json.loads(p.read_text()) for p in sorted(words.out.glob("*/run.json"))]
         figures = {"recipe": words.recipe, "runs": runs}
         if words.store:
-            write_text(STORED, json.dumps(figures) + "\n")
+            write_text(stored, json.dumps(figures) + "\n")
     else:
-        figures = json.loads(STORED.read_text())
+        figures = json.loads(stored.read_text())
     print(table(figures))
 
 
