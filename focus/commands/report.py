@@ -8,6 +8,7 @@ import tyro
 from focus.errors import UserError
 from focus.files import write_text
 from focus.report.runs import Evaluated, Transferred, find_results
+from focus.report.settings import letter_settings
 
 
 def report(
@@ -39,6 +40,7 @@ def _write(folder: Path, runs: list[Evaluated], transferred: list[Transferred], 
     from focus.report.figures import all_figures  # matplotlib takes its time
     from focus.report.tables import all_tables
 
+    runs, settings = letter_settings(runs)
     tables = all_tables(runs, transferred)
     for table in tables:
         table.write(folder / "tables")
@@ -47,8 +49,12 @@ def _write(folder: Path, runs: list[Evaluated], transferred: list[Transferred], 
     text = [f"# {title}", "", f"From {len(runs)} evaluations.", ""]
     if empty or missing:
         text += [f"Not run yet: {', '.join([*empty, *missing])}.", ""]
+    if settings:
+        text += ["Runs of several settings, which are not compared with each other:", ""]
+        text += [*(f"- {line}" for line in settings), ""]
     text += [table.markdown() for table in tables]
-    text += [f"![{name}](figures/{name}.png)\n" for name in made]
+    for name, caption in made.items():
+        text += [f"![{caption}](figures/{name}.png)\n", f"*{caption}*\n"]
     write_text(folder / "report.md", "\n".join(text))
     print(f"{folder / 'report.md'}: {len(tables)} tables, {len(made)} figures")
     if empty or missing:

@@ -29,9 +29,10 @@ def reproduce(
         scale: mini (small puzzles, two cores, minutes) or full (the paper's settings, GPUs).
         out: folder of runs and report; default runs-out/reproduce-SCALE.
         data: source of puzzles and benchmarks; default as in focus train and focus transfer.
-        dry_run: print the plan with its estimated hours and do nothing.
+        dry_run: print the plan with its estimated hours (of one large GPU, or of two cores at
+            scale mini) and do nothing.
         allow_code: run CruxEval's programs in the sandbox.
-        launcher: local, or slurm (each run a job; pip install focus-solver[slurm]).
+        launcher: local, or slurm (each run a job; pip install '.[slurm]').
         gpus: GPUs of a Slurm job.
         hours: time limit of a Slurm job.
         partition: Slurm partition.
@@ -41,7 +42,7 @@ def reproduce(
     folder = Path(out or f"runs-out/reproduce-{scale}")
     jobs = make_plan(target, scale, folder, data, allow_code)
     if dry_run:
-        _show(jobs)
+        _show(jobs, "GPU hours" if scale == "full" else "hours on two cores")
         return
     waiting = open_jobs(jobs)
     if not waiting and any((folder / "report").rglob("report.md")):
@@ -55,16 +56,20 @@ def reproduce(
         failed = run_here(jobs, say)
     else:
         failed = run_on_slurm(jobs, folder / "slurm", say, hours, gpus, partition)
-    report((str(folder),), str(folder / "report"))
+    try:
+        report((str(folder),), str(folder / "report"))
+    except UserError:
+        if not failed:  # where everything failed there is nothing to report on
+            raise
     if failed:
         raise SystemExit(f"focus reproduce: {len(failed)} jobs failed: {', '.join(failed)}")
 
 
-def _show(jobs: list[Job]) -> None:
+def _show(jobs: list[Job], unit: str) -> None:
     waiting = {job.name for job in open_jobs(jobs)}
     for job in jobs:
         print(f"# {job.name}: {f'{job.hours:.2f} h' if job.name in waiting else 'done'}")
         for words in job.commands:
             print(f"focus {' '.join(words)}")
     total = sum(job.hours for job in jobs if job.name in waiting)
-    print(f"# {len(waiting)} of {len(jobs)} jobs to do, about {total:.1f} hours")
+    print(f"# {len(waiting)} of {len(jobs)} jobs to do, about {total:.1f} {unit}")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
+from focus.files import only_one
 from focus.recipes import BACKBONES, METHODS, TASKS, TEACHERS, recipe, teacher
 from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
@@ -118,15 +120,16 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     processes = Processes.join(device)
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
-        trainer = Trainer(config, folder, device, processes, announce)
-        if resume:
-            trainer.resume()
-        if processes.first:
-            own, all_rows = trainer.on_device.own_rows, len(trainer.on_device.rows)
-            more = f" and {all_rows - own:,} more" if all_rows > own else ""
-            say = f"training on {own:,} puzzles{more}; source: {trainer.splits.source}"
-            Console(stderr=True).print(say)
-        result = _train(trainer)
+        with only_one(folder) if processes.first else nullcontext():
+            trainer = Trainer(config, folder, device, processes, announce)
+            if resume:
+                trainer.resume()
+            if processes.first:
+                own, all_rows = trainer.on_device.own_rows, len(trainer.on_device.rows)
+                more = f" and {all_rows - own:,} more" if all_rows > own else ""
+                say = f"training on {own:,} puzzles{more}; source: {trainer.splits.source}"
+                Console(stderr=True).print(say)
+            result = _train(trainer)
     except NotFiniteError as error:
         kept = f"{folder}/last is kept" if (folder / "last").exists() else "nothing was saved yet"
         raise SystemExit(f"focus train: stopped: {error}; {kept}") from error

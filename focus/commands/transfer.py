@@ -80,7 +80,12 @@ def transfer(
     ]  # fmt: skip
     compared = comparisons(results)
     averages = {v.name: average(summaries, v.name) for v in found}
-    told = {"results": summaries, "compared": compared, "average": averages}
+    told = {
+        "backbone": settings.backbone,
+        "results": summaries,
+        "compared": compared,
+        "average": averages,
+    }
     text = table(summaries, compared)
     write_text(folder / "results.json", json_module.dumps(told, indent=1) + "\n")
     write_text(folder / "table.md", text + "\n")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 
-def wilson_interval(hits: int, n: int, z: float = 1.959964) -> tuple[float, float]:
+def wilson_interval(hits: float, n: int, z: float = 1.959964) -> tuple[float, float]:
     """The Wilson score interval of a rate, 95 % by default."""
     if n == 0:
         return 0.0, 1.0

@@ -18,9 +18,14 @@ def side_of(question: str) -> int:
     return math.isqrt(len(question))
 
 
-def draw(axis: Any, task: str, question: str, answer: str, target: str) -> None:
-    """The answer to a puzzle, compared with the target; the question alone as its own answer."""
-    (draw_sudoku if task == "sudoku" else draw_maze)(axis, question, answer, target)
+def draw(axis: Any, task: str, question: str, answer: str | None, target: str) -> None:
+    """The answer to a puzzle, compared with the target; None draws the question alone."""
+    if task == "sudoku":
+        draw_sudoku(axis, question, question if answer is None else answer, target)
+    elif answer is None:
+        draw_maze(axis, question, question, question)
+    else:
+        draw_maze(axis, question, answer, target)
 
 
 def draw_sudoku(axis: Any, question: str, answer: str, target: str) -> None:
@@ -56,7 +61,7 @@ def draw_maze(axis: Any, question: str, answer: str, target: str) -> None:
         colour = {"#": WALL}.get(kind)
         if marked == "o":
             colour = RIGHT if right == "o" else WRONG
-        elif right == "o" and answer != question:
+        elif right == "o":
             colour = MISSING
         if colour:
             shade = 0.45 if colour == MISSING else 1.0
@@ -67,7 +72,8 @@ def draw_maze(axis: Any, question: str, answer: str, target: str) -> None:
         if kind in "SG":
             axis.text(
                 column + 0.5, row + 0.55, kind, ha="center", va="center", fontweight="bold",
-                fontsize=max(4.0, 90 / side),
+                fontsize=max(4.5, 60 / side), zorder=5,
+                bbox={"facecolor": "white", "edgecolor": "black", "lw": 0.4, "pad": 0.6},
             )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from focus.report.plots import (
     energy_along,
 )
 from focus.report.runs import Evaluated
+from focus.report.tables import label
 
 FORMATS = ("pdf", "png", "svg")
 _STYLE: dict[Any, Any] = {
@@ -26,6 +27,20 @@ _OF_ONE = {"repair": repair_strip, "histograms": curation_histograms, "energy": 
 _OF_MANY = {
     "methods": across_methods, "steps": accuracy_over_steps, "time": accuracy_over_time,
 }  # fmt: skip
+
+_CAPTIONS = {
+    "repair": "One puzzle over the steps of its repair. Black is given; blue is right, orange "
+    "(underlined, crossed) wrong, pale blue a path cell that is missing; under each step the "
+    "share of right cells",
+    "histograms": "Step t* and defect D of the replayed states over training: each column is a "
+    "window of updates, brighter is more",
+    "energy": "Energy along the repair of puzzles that end solved and of those that do not: "
+    "median and quartiles",
+    "methods": "The same puzzle by every method, and the region where they err most; colours as "
+    "in the repair",
+    "steps": "Exact solve rate over the number of updates K, with 95 % intervals",
+    "time": "Exact solve rate on validation puzzles over the seconds of training",
+}
 
 
 def save(figure: Figure, folder: Path, name: str) -> None:
@@ -38,15 +53,15 @@ def save(figure: Figure, folder: Path, name: str) -> None:
             figure.savefig(temporary, format=suffix, metadata=dates[suffix])
 
 
-def all_figures(runs: Sequence[Evaluated], folder: Path) -> tuple[list[str], list[str]]:
-    """Write the figures; names of those that are there, and of those that lack runs."""
-    made: list[str] = []
+def all_figures(runs: Sequence[Evaluated], folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Write the figures; captions of those that are there, and names of those that lack runs."""
+    made: dict[str, str] = {}
     missing: list[str] = []
     for task in ("sudoku", "maze"):
         first: dict[tuple[str, str], Evaluated] = {}  # one run of each method and backbone
         for run in runs:
             if run.task == task and run.control == "none":
-                first.setdefault((run.backbone, run.method), run)
+                first.setdefault((run.where, run.method), run)
         shown = list(first.values())
         focus = next((run for run in shown if run.method == "focus"), None)
         with matplotlib.rc_context(_STYLE):
@@ -57,5 +72,6 @@ def all_figures(runs: Sequence[Evaluated], folder: Path) -> tuple[list[str], lis
                     missing.append(f"{task}-{name}")
                 else:
                     save(figure, folder, f"{task}-{name}")
-                    made.append(f"{task}-{name}")
+                    of = label(focus) if focus and name in _OF_ONE else f"all methods on {task}"
+                    made[f"{task}-{name}"] = f"{_CAPTIONS[name]} ({of})."
     return made, missing

@@ -1,6 +1,8 @@
 """Puzzles as they are repaired: one over its steps, one by all methods."""
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,6 +11,7 @@ from focus.report.drawing import draw, side_of
 from focus.report.runs import Evaluated
 from focus.report.tables import label
 
+_COLUMNS, _PANEL = 4, 1.7  # panels in a row and their inches: what a page of print has room for
 SHOWN = ("base", "direct", "one-step", "recurrent", "random", "focus")  # side by side
 
 
@@ -44,15 +47,19 @@ def repair_strip(run: Evaluated) -> Figure | None:
     if len(steps) > 5:  # the first, the last, and three between
         steps = [steps[round(i * (len(steps) - 1) / 4)] for i in range(5)]
     panels = [
-        ("question", question),
+        ("question", None),
         *((f"step {k}" if k else "written", run.answers[k][id_]) for k in steps),
         ("target", target),
     ]
-    figure = Figure(figsize=(1.75 * len(panels), 2.1))
-    for axis, (title, answer) in zip(figure.subplots(1, len(panels)), panels, strict=True):
+    rows = math.ceil(len(panels) / _COLUMNS)
+    figure = Figure(figsize=(_PANEL * min(_COLUMNS, len(panels)), (_PANEL + 0.45) * rows))
+    axes = figure.subplots(rows, min(_COLUMNS, len(panels)), squeeze=False).flat
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    for axis, (title, answer) in zip(axes, panels, strict=False):
         draw(axis, run.task, question, answer, target)
         axis.set_title(title)
-        if title not in ("question", "target"):
+        if answer is not None and title != "target":
             share = _accuracy(answer, target, question, run.task)
             axis.set_xlabel(f"{100 * share:.0f} % of cells")
     return figure
@@ -61,7 +68,7 @@ def repair_strip(run: Evaluated) -> Figure | None:
 def across_methods(runs: Sequence[Evaluated]) -> Figure | None:
     """The same puzzle by every method at its last step, with the region where they differ most."""
     focus = next((run for run in runs if run.method == "focus"), None)
-    runs = [run for run in runs if focus and run.backbone == focus.backbone and run.method in SHOWN]
+    runs = [run for run in runs if focus and run.where == focus.where and run.method in SHOWN]
     if focus is None or len(runs) < 2:
         return None
     runs.sort(key=lambda run: SHOWN.index(run.method))
@@ -76,24 +83,36 @@ def across_methods(runs: Sequence[Evaluated]) -> Figure | None:
     question, target = focus.puzzles[id_]
     answers = {run.folder: run.answers[run.steps][id_] for run in runs}
     region = _region(question, target, list(answers.values()))
-    figure = Figure(figsize=(1.9 * (len(runs) + 1), 4.0))
-    axes = figure.subplots(2, len(runs) + 1, squeeze=False)
-    shown = [("question", question), *((label(run), answers[run.folder]) for run in runs)]
-    for column, (title, answer) in enumerate(shown):
-        for row in range(2):
-            draw(axes[row][column], focus.task, question, answer, target)
-        left, top, size = region
-        axes[0][column].plot(
-            [left, left + size, left + size, left, left],
-            [top, top, top + size, top + size, top], color="#CC79A7", lw=1.4,
-        )  # fmt: skip
-        axes[1][column].set_xlim(left, left + size)
-        axes[1][column].set_ylim(top + size, top)
-        axes[0][column].set_title("\n".join(title.split(", ")), fontsize=7)
-        for text in axes[1][column].texts:
-            text.set_fontsize(text.get_fontsize() * side_of(question) / size)
-            text.set_clip_on(True)
+    shown = [("question", None), *((label(run), answers[run.folder]) for run in runs)]
+    # Whole puzzles in one row, the magnified region of each below it, then the next few.
+    columns, bands = min(_COLUMNS, len(shown)), math.ceil(len(shown) / _COLUMNS)
+    figure = Figure(figsize=(_PANEL * columns, (2 * _PANEL + 0.5) * bands))
+    axes = figure.subplots(2 * bands, columns, squeeze=False)
+    for place in range(columns * bands):
+        whole, inset = (axes[2 * (place // columns) + row][place % columns] for row in (0, 1))
+        if place >= len(shown):
+            whole.set_axis_off()
+            inset.set_axis_off()
+            continue
+        title, answer = shown[place]
+        draw(whole, focus.task, question, answer, target)
+        draw(inset, focus.task, question, answer, target)
+        whole.set_title("\n".join(title.split(", ")), fontsize=7)
+        _magnify(whole, inset, side_of(question), *region)
     return figure
+
+
+def _magnify(whole: Any, inset: Any, side: int, left: int, top: int, size: int) -> None:
+    """Frame a region of the whole and show nothing else in the inset."""
+    whole.plot(
+        [left, left + size, left + size, left, left],
+        [top, top, top + size, top + size, top], color="#CC79A7", lw=1.4,
+    )  # fmt: skip
+    inset.set_xlim(left, left + size)
+    inset.set_ylim(top + size, top)
+    for text in inset.texts:
+        text.set_fontsize(text.get_fontsize() * side / size)
+        text.set_clip_on(True)
 
 
 def _region(question: str, target: str, answers: Sequence[str]) -> tuple[int, int, int]:

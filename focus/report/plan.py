@@ -1,14 +1,16 @@
 """Which runs each table and figure needs, as commands that anyone could type.
 
-A job is a few `focus` commands and the file that is there once they are done. Jobs are shared: the
+A job is a few `focus` commands and a stamp that holds them once they are done. Jobs are shared: the
 FOCUS run of the curation study is also that of the ablations.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from focus.errors import UserError
+from focus.files import write_text
 from focus.recipes import recipe
 from focus.report import paper
 
@@ -21,9 +23,25 @@ class Job:
 
     name: str
     commands: tuple[Command, ...]
-    done: Path  # exists once all of it is done
+    stamp: Path  # holds the commands once all of them are done
     hours: float  # of one large GPU, roughly; of two cores for small puzzles
     after: tuple[str, ...] = ()  # jobs whose results it uses
+
+    @property
+    def done(self) -> bool:
+        """Whether these commands, and not others of the same name, have been run."""
+        try:
+            return json.loads(self.stamp.read_text(encoding="utf-8")) == self._told
+        except (OSError, ValueError):
+            return False
+
+    def finish(self) -> None:
+        """Say that all of it is done."""
+        write_text(self.stamp, json.dumps(self._told, indent=1) + "\n")
+
+    @property
+    def _told(self) -> list[list[str]]:
+        return [list(words) for words in self.commands]
 
 
 @dataclass(frozen=True)
@@ -32,6 +50,7 @@ class Scale:
 
     recipes: dict[str, str]  # by task
     backbones: tuple[str, ...]  # language models
+    studied: tuple[str, ...]  # those with which the studies are repeated, beside none
     seeds: tuple[int, ...]
     steps: dict[str, str]  # numbers of updates K of the test
     flags: dict[str, Command]  # of training, by task
@@ -41,19 +60,22 @@ class Scale:
 
 SCALES = {
     "mini": Scale(
-        {"sudoku": "mini-sudoku", "maze": "mini-maze"}, ("tiny-llama",), (1, 2, 3),
+        {"sudoku": "mini-sudoku", "maze": "mini-maze"}, ("tiny-llama",), (), (1, 2, 3),
         {"sudoku": "1,2,4,8,16", "maze": "1,2,4,8,16"},
         {
             "sudoku": ("--optimizer.updates", "60", "--eval-every", "20", "--eval-rows", "100"),
             "maze": (
-                "--optimizer.updates", "16", "--optimizer.batch", "16", "--eval-every", "8",
-                "--eval-rows", "40", "--log-every", "4", "--steps", "6",
+                "--task.size", "6", "--task.min-path", "6", "--task.max-tokens", "36",
+                "--optimizer.updates", "40", "--optimizer.batch", "24",
+                "--optimizer.learning-rate", "4e-3", "--optimizer.warmup", "10",
+                "--eval-every", "20", "--eval-rows", "40", "--log-every", "4", "--steps", "4",
             ),
         },
         ("--limit", "60"), ("--limit", "4", "--max-tokens", "16", "--null-seeds", "1"),
     ),
     "full": Scale(
-        {"sudoku": "sudoku", "maze": "maze"}, ("smollm2-135m", *paper.BACKBONES), (42, 43, 44),
+        {"sudoku": "sudoku", "maze": "maze"}, ("smollm2-135m", *paper.BACKBONES),
+        (paper.STUDIED,), (42, 43, 44),
         {"sudoku": "16,32,64,128,256", "maze": "8,16,32,64"}, {"sudoku": (), "maze": ()},
     ),
 }  # fmt: skip
@@ -73,7 +95,8 @@ NEEDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "aime": ((), ("focus",)),
     "figures": (("focus", "recurrent", "one-step"), ()),
 }
-_SEVERAL = ("curation", "ablations", "seeds")  # what is claimed over seeds
+_STUDIES = ("curation", "ablations")
+_SEVERAL = (*_STUDIES, "seeds")  # what is claimed over seeds
 _CONTROLS = ("zeroed", "shuffled", "adapter-off")
 # Parameters of the language models and lengths of the prompts, for the estimate.
 _BILLIONS = {
@@ -81,8 +104,10 @@ _BILLIONS = {
     "qwen3-8b": 8.0, "llama-3.2-3b": 3.2, "llama-3.1-8b": 8.0,
 }  # fmt: skip
 _PROMPT = {"sudoku": 167, "maze": 960}
-_UPDATER_SECONDS = {"sudoku": 1.5e-4, "maze": 2e-3}  # a puzzle's share of an update
+_UPDATER_SECONDS = {"sudoku": 0.012, "maze": 0.03}  # of a small mini-batch, launches and all
 _LM_FLOPS = 1.5e14  # a second, reached in training
+_SMALL_HOURS = 12 / 3600  # of a job with small puzzles on two cores
+_TEST_HOURS = 0.05
 
 
 def make_plan(
@@ -110,6 +135,12 @@ def _jobs(
         for method in free:
             for seed in seeds:
                 yield _run(scale, task, "none", method, seed, out, data)
+        for backbone in scale.studied if target in _STUDIES else ():
+            for method in free:
+                for seed in seeds:
+                    yield _run(scale, task, backbone, method, seed, out, data)
+        if target == "baselines":
+            yield _teacher(scale, task, out, data)
         for backbone in scale.backbones:
             for method in with_model:
                 run = _run(scale, task, backbone, method, scale.seeds[0], out, data)
@@ -134,16 +165,27 @@ def _run(
     source = ("--data", data) if data else ()
     steps = {"one-step": "1", "direct": "", "base": ""}.get(method, scale.steps[task])
     tested = ("--steps", steps) if steps else ()
-    return Job(
-        name,
-        (
-            ("train", recipe_name, "--seed", str(seed), *source, *flags, "--out", str(folder),
-             "--resume"),
-            ("eval", str(folder), *tested, *scale.test, "--out", str(folder / "eval")),
-        ),
-        folder / "eval" / "results.json",
-        _hours(recipe_name, task, backbone, method),
-    )  # fmt: skip
+    train = ("train", recipe_name, "--seed", str(seed), *source, *flags, "--out", str(folder))
+    test = ("eval", str(folder), *tested, *scale.test, "--out", str(folder / "eval"))
+    hours = _hours(recipe_name, task, backbone, method)
+    return Job(name, ((*train, "--resume"), test), _stamp(out, name), hours)
+
+
+def _teacher(scale: Scale, task: str, out: Path, data: str | None) -> Job:
+    name = f"{task}-trm-{scale.seeds[0]}"
+    folder = out / "runs" / name
+    # Steps belong to the TRM: a rollout of its student is no flag of its own.
+    flags = [word for pair in _pairs(scale.flags[task]) if pair[0] != "--steps" for word in pair]
+    source = ("--data", data) if data else ()
+    seed = ("--seed", str(scale.seeds[0]))
+    train = ("teach", scale.recipes[task], *seed, *source, *flags, "--out", str(folder))
+    test = ("eval", str(folder), *scale.test, "--out", str(folder / "eval"))
+    hours = _SMALL_HOURS if scale.test else 10.0  # 60,000 updates of 768 puzzles
+    return Job(name, ((*train, "--resume"), test), _stamp(out, name), hours)
+
+
+def _stamp(out: Path, name: str) -> Path:
+    return out / "jobs" / f"{name}.json"
 
 
 def _pairs(flags: Sequence[str]) -> list[tuple[str, str]]:
@@ -158,7 +200,8 @@ def _controls(run: Job, scale: Scale, task: str, out: Path) -> Iterator[Job]:
             "eval", str(folder), "--steps", scale.steps[task], *scale.test, "--control", control,
             "--out", str(folder / control),
         )  # fmt: skip
-        yield Job(name, (words,), folder / control / "results.json", 0.05, (run.name,))
+        hours = _SMALL_HOURS if scale.test else _TEST_HOURS
+        yield Job(name, (words,), _stamp(out, name), hours, (run.name,))
 
 
 def _transfer(scale: Scale, backbone: str, out: Path, data: str | None, allow_code: bool) -> Job:
@@ -170,17 +213,19 @@ def _transfer(scale: Scale, backbone: str, out: Path, data: str | None, allow_co
         backbone, "--benchmarks", benchmarks, *(("--allow-code",) if allow_code else ()),
         *(("--data", data) if data else ()), *scale.transfer, "--out", str(folder),
     )  # fmt: skip
-    hours = 0.1 + 2.0 * _BILLIONS[backbone]
-    return Job(f"transfer-{backbone}", (words,), folder / "results.json", hours, tuple(runs))
+    hours = _SMALL_HOURS if scale.test else 0.1 + 2.0 * _BILLIONS[backbone]
+    name = f"transfer-{backbone}"
+    return Job(name, (words,), _stamp(out, name), hours, tuple(runs))
 
 
 def _hours(recipe_name: str, task: str, backbone: str, method: str) -> float:
     """Of one large GPU, from the sizes of the run; for small puzzles a guess for two cores."""
     if recipe_name.startswith("mini-"):
-        return (10 if task == "sudoku" else 14) / 3600
+        return _SMALL_HOURS
     optimizer = recipe(recipe_name).optimizer
     puzzles = optimizer.updates * optimizer.batch
     tokens = _PROMPT[task] * (2 if method == "direct" else 1)
     model = 4e9 * _BILLIONS[backbone] * tokens / _LM_FLOPS
     updater = 0.0 if method in ("direct", "base") else _UPDATER_SECONDS[task]
-    return puzzles * (model + updater) / 3600
+    test = _TEST_HOURS * (1 + _BILLIONS[backbone])
+    return test + (puzzles * model + optimizer.updates * optimizer.accumulate * updater) / 3600

@@ -12,6 +12,16 @@ from focus.report.runs import Evaluated
 from focus.report.tables import label
 from focus.training.metrics import D_EDGES
 
+_BANDS = 4  # lines that may have a band around them
+
+
+def _style(number: int) -> dict[str, Any]:
+    """A line that differs from its neighbours in colour, marker and, after seven, in dashes."""
+    return {
+        "marker": "osD^v"[number % 5], "ms": 3, "lw": 1.2, "color": PALETTE[number % len(PALETTE)],
+        "ls": ("-", "--", ":")[number // len(PALETTE) % 3],
+    }  # fmt: skip
+
 
 def accuracy_over_steps(runs: Sequence[Evaluated]) -> Figure | None:
     """Exact rate by K, with intervals."""
@@ -23,15 +33,13 @@ def accuracy_over_steps(runs: Sequence[Evaluated]) -> Figure | None:
     for number, run in enumerate(shown):
         steps = sorted(run.results)
         rates = [run.results[k] for k in steps]
-        colour = PALETTE[number % len(PALETTE)]
-        axis.plot(
-            steps, [100 * r["exact"] for r in rates], marker="osD^v"[number % 5], ms=3, lw=1.2,
-            color=colour, label=label(run), ls=("-", "--", ":")[number // len(PALETTE) % 3],
-        )  # fmt: skip
-        axis.fill_between(
-            steps, [100 * r["low"] for r in rates], [100 * r["high"] for r in rates], alpha=0.15,
-            color=colour, lw=0,
-        )  # fmt: skip
+        style = _style(number)
+        axis.plot(steps, [100 * r["exact"] for r in rates], label=label(run), **style)
+        if len(shown) <= _BANDS:  # more bands are a grey block
+            axis.fill_between(
+                steps, [100 * r["low"] for r in rates], [100 * r["high"] for r in rates],
+                alpha=0.15, color=style["color"], lw=0,
+            )  # fmt: skip
     axis.set_xscale("log", base=2)
     axis.set_xticks(sorted({k for run in shown for k in run.results}))
     axis.get_xaxis().set_major_formatter(matplotlib.ticker.ScalarFormatter())
@@ -52,8 +60,7 @@ def accuracy_over_time(runs: Sequence[Evaluated]) -> Figure | None:
         if points:
             axis.plot(
                 [seconds for seconds, _ in points], [100 * rate for _, rate in points],
-                marker="osD^v"[number % 5], ms=3, lw=1.2, color=PALETTE[number % len(PALETTE)],
-                label=label(run),
+                label=label(run), **_style(number),
             )  # fmt: skip
     if not axis.lines:
         return None
@@ -75,18 +82,23 @@ def curation_histograms(run: Evaluated) -> Figure | None:
     if not lines:
         return None
     figure = Figure(figsize=(6.4, 2.6))
+    # A line tells of the updates since the one before it.
     updates = [line["update"] for line in lines]
+    edges = [
+        max(0, updates[0] - (updates[1] - updates[0] if updates[1:] else updates[0])),
+        *updates,
+    ]
     shown = (
         ("t_histogram", "t*", [str(t) for t in run.config.curation.candidates]),
         ("D_histogram", "D", [f"< {edge:g}" for edge in D_EDGES] + [f"≥ {D_EDGES[-1]:g}"]),
     )
     for axis, (name, symbol, ticks) in zip(figure.subplots(1, 2), shown, strict=True):
         counts = np.array([line[name] for line in lines], float).T
-        extent = (updates[0], updates[-1] + 1e-9, -0.5, len(ticks) - 0.5)
-        axis.imshow(
-            counts / np.maximum(1.0, counts.sum(0)), origin="lower", aspect="auto", cmap="cividis",
-            interpolation="nearest", extent=extent,
+        mesh = axis.pcolormesh(
+            edges, np.arange(len(ticks) + 1) - 0.5, counts / np.maximum(1.0, counts.sum(0)),
+            cmap="cividis", vmin=0.0, rasterized=True,
         )  # fmt: skip
+        figure.colorbar(mesh, ax=axis, label="share of the window")
         axis.set_yticks(range(len(ticks)), ticks, fontsize=6)
         axis.set_xlabel("update")
         axis.set_ylabel(symbol)

@@ -26,6 +26,7 @@ class Evaluated:
     results: dict[int, dict]  # by K
     control: str = "none"
     adapter: float | None = None  # ||dW|| / ||W||, with a control
+    letter: str = ""  # of its setting, where a report holds several
 
     @property
     def task(self) -> str:
@@ -34,6 +35,11 @@ class Evaluated:
     @property
     def backbone(self) -> str:
         return self.config.solver.backbone.name
+
+    @property
+    def where(self) -> str:
+        """Backbone and setting: runs that agree in both may be compared."""
+        return f"{self.backbone} [{self.letter}]" if self.letter else self.backbone
 
     @property
     def method(self) -> str:
@@ -112,6 +118,7 @@ class Transferred:
     """One comparison on the transfer benchmarks."""
 
     folder: Path
+    backbone: str
     results: list[dict]
     compared: list[dict]
     average: dict[str, float | None]
@@ -127,8 +134,11 @@ def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferr
             found = _read(file)
             if "compared" in found:
                 transferred.append(
-                    Transferred(file.parent, found["results"], found["compared"], found["average"])
-                )
+                    Transferred(
+                        file.parent, found.get("backbone", file.parent.name), found["results"],
+                        found["compared"], found["average"],
+                    )
+                )  # fmt: skip
             elif found.get("split", "test") == "test" and (file.parent / "config.json").is_file():
                 evaluated.append(_evaluated(file, found))
     if not evaluated and not transferred:

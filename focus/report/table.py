@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 from focus.files import write_text
@@ -25,7 +26,18 @@ class Rate:
         return f"{100 * self.value:.1f} [{100 * self.low:.1f}, {100 * self.high:.1f}]{self.mark}"
 
 
-Cell = Rate | float | int | str | None  # a float is a quoted percentage, None a gap
+@dataclass(frozen=True)
+class Quoted:
+    """A percentage of the paper with its two digits."""
+
+    percent: float
+
+    def text(self) -> str:
+        exact = Decimal(str(self.percent)).quantize(Decimal("0.01"), ROUND_HALF_UP)
+        return str(exact)
+
+
+Cell = Rate | Quoted | float | int | str | None  # a float is a percentage, None a gap
 
 
 @dataclass
@@ -63,7 +75,7 @@ class Table:
         ]) + "\n"  # fmt: skip
 
     def csv(self) -> str:
-        """A rate takes four columns: value, low, high, n."""
+        """A rate takes five columns: value, low, high, n, mark."""
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         wide = [
@@ -72,7 +84,7 @@ class Table:
         head: list[str] = []
         for heading, is_rate in zip(self.headings, wide, strict=True):
             head += (
-                [heading, *(f"{heading} {part}" for part in ("low", "high", "n"))]
+                [heading, *(f"{heading} {part}" for part in ("low", "high", "n", "mark"))]
                 if is_rate
                 else [heading]
             )
@@ -82,8 +94,10 @@ class Table:
             for cell, is_rate in zip(row, wide, strict=True):
                 if isinstance(cell, Rate):
                     cells += [100 * cell.value, 100 * cell.low, 100 * cell.high, cell.n]
+                    cells.append(cell.mark.strip())
                 else:
-                    cells += ["" if cell is None else cell, *([""] * 3 if is_rate else [])]
+                    shown = cell.text() if isinstance(cell, Quoted) else cell
+                    cells += ["" if shown is None else shown, *([""] * 4 if is_rate else [])]
             writer.writerow(cells)
         return stream.getvalue()
 
@@ -100,7 +114,7 @@ class Table:
 def _text(cell: Cell) -> str:
     if cell is None:
         return GAP
-    if isinstance(cell, Rate):
+    if isinstance(cell, Rate | Quoted):
         return cell.text()
     return f"{cell:.1f}" if isinstance(cell, float) else str(cell)
 
@@ -112,4 +126,9 @@ def _line(cells: Sequence[str]) -> str:
 def _escape(text: str) -> str:
     for char in "&%$#_{}":
         text = text.replace(char, "\\" + char)
-    return text.replace("–", "--").replace("†", r"\dag ").replace("±", r"$\pm$")
+    signs = {
+        "–": "--", "†": r"\dag ", "‡": r"\ddag ", "±": r"$\pm$", "<": "$<$", "|": r"$|$",
+    }  # fmt: skip
+    for char, written in signs.items():
+        text = text.replace(char, written)
+    return text

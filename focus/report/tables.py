@@ -7,7 +7,7 @@ from focus.evaluation.statistics import mcnemar, wilson_interval
 from focus.evaluation.transfer import BENCHMARKS
 from focus.report import paper
 from focus.report.runs import Evaluated, Transferred
-from focus.report.table import Cell, Rate, Table
+from focus.report.table import Cell, Quoted, Rate, Table
 
 TITLES = {
     "focus": "FOCUS", "random": "Random", "energy-hard": "Energy-Hard", "fixed-mix": "Fixed Mix",
@@ -44,7 +44,7 @@ def _pooled(runs: Sequence[Evaluated], mark: str = "") -> Rate | None:
         only = rates[0]
         return Rate(only.value, only.low, only.high, only.n, mark)
     mean, n = statistics.mean(rate.value for rate in rates), rates[0].n
-    return Rate(mean, *wilson_interval(round(mean * n), n), n, mark)
+    return Rate(mean, *wilson_interval(mean * n, n), n, mark)
 
 
 def _mark(runs: Sequence[Evaluated], focus: Sequence[Evaluated]) -> str:
@@ -68,19 +68,19 @@ def source_table(runs: Sequence[Evaluated]) -> Table:
     methods = ("direct", "one-step", "recurrent", "focus")
     headings = [f"{title} {TITLES[m]}" for title in _TASKS.values() for m in methods]
     table = Table("source", "Exact solve rate by backbone, %", ["backbone", *headings])
-    ours = dict.fromkeys(run.backbone for run in runs if run.method in ("base", *methods))
-    for backbone in ours:
+    ours = dict.fromkeys(run.where for run in runs if run.method in ("base", *methods))
+    for where in ours:
         cells: list[Cell] = [
-            _pooled(_pick(runs, task=task, backbone=backbone, method=method))
+            _pooled(_pick(runs, task=task, where=where, method=method))
             for task in _TASKS for method in methods
         ]  # fmt: skip
-        table.rows.append([backbone, *cells])
+        table.rows.append([where, *cells])
     for backbone in paper.BACKBONES:
         quoted = [paper.source_rate(task, backbone, m) for task in _TASKS for m in methods]
         table.rows.append([f"{backbone} (paper)", *quoted])
     base = _pick(runs, method="base")
     said = ", ".join(
-        f"{run.backbone} on {run.task} {100 * r.value:.1f} %" for run in base if (r := run.rate())
+        f"{run.where} on {run.task} {100 * r.value:.1f} %" for run in base if (r := run.rate())
     )
     table.notes += [
         f"Base models: {said or 'not evaluated'}; 0.0 % in the paper.",
@@ -104,17 +104,17 @@ def _study(name: str, title: str, methods: Sequence[str]) -> Callable[[Sequence[
 
     def build(runs: Sequence[Evaluated]) -> Table:
         groups = [
-            (task, backbone) for task in _TASKS
-            for backbone in dict.fromkeys(r.backbone for r in runs if r.task == task)
+            (task, where) for task in _TASKS
+            for where in dict.fromkeys(r.where for r in runs if r.task == task)
         ]  # fmt: skip
-        headings = [f"{_TASKS[task]}, {backbone}" for task, backbone in groups]
+        headings = [f"{_TASKS[task]}, {where}" for task, where in groups]
         quoted = [f"{title}, paper" for title in _TASKS.values()]
         table = Table(name, title, ["method", *headings, *quoted])
         for method in methods:
             cells: list[Cell] = []
-            for task, backbone in groups:
-                found = _pick(runs, task=task, backbone=backbone, method=method)
-                focus = _pick(runs, task=task, backbone=backbone, method="focus")
+            for task, where in groups:
+                found = _pick(runs, task=task, where=where, method=method)
+                focus = _pick(runs, task=task, where=where, method="focus")
                 cells.append(_pooled(found, _mark(found, focus)))
             cells += [paper.source_rate(task, paper.STUDIED, method) for task in _TASKS]
             table.rows.append([TITLES[method], *cells])
@@ -154,17 +154,17 @@ def seed_table(runs: Sequence[Evaluated]) -> Table:
     """Every seed of every method that has several."""
     groups: dict[tuple[str, str, str], list[Evaluated]] = {}
     for run in _pick(runs):
-        groups.setdefault((run.task, run.backbone, run.method), []).append(run)
+        groups.setdefault((run.task, run.where, run.method), []).append(run)
     seeds = sorted({run.seed for group in groups.values() for run in group})
     table = Table(
         "seeds", "Every seed, exact solve rate, %", ["run", *(f"seed {s}" for s in seeds), "spread"]
     )
-    for (task, backbone, method), group in groups.items():
+    for (task, where, method), group in groups.items():
         by = {run.seed: run.rate() for run in group}
         values = [rate.value for rate in by.values() if rate]
         spread = f"{100 * (max(values) - min(values)):.1f}" if len(values) > 1 else None
         table.rows.append(
-            [f"{task}, {backbone}, {TITLES[method]}", *(by.get(s) for s in seeds), spread]
+            [f"{task}, {where}, {TITLES[method]}", *(by.get(s) for s in seeds), spread]
         )
     return table
 
@@ -181,7 +181,7 @@ def control_table(runs: Sequence[Evaluated]) -> Table:
         if not same:
             continue
         norm = next((r.adapter for r in same.values() if r.adapter is not None), None)
-        free = _pick(runs, task=run.task, backbone="none", method=run.method)
+        free = _pick(runs, task=run.task, backbone="none", letter=run.letter, method=run.method)
         cells = [same[c].rate() if c in same else None for c in controls]
         size = None if norm is None else f"{norm:.4f}"
         table.rows.append([f"{run.task}, {label(run)}", run.rate(), *cells, size, _pooled(free)])
@@ -194,7 +194,7 @@ def control_table(runs: Sequence[Evaluated]) -> Table:
 
 def label(run: Evaluated) -> str:
     """A run's name in tables and legends."""
-    return f"{TITLES[run.method]}, {run.backbone}, seed {run.seed}"
+    return f"{TITLES[run.method]}, {run.where}, seed {run.seed}"
 
 
 def transfer_table(
@@ -211,7 +211,7 @@ def transfer_table(
             cells: list[Cell] = []
             for benchmark in names:
                 row = by.get((variant, benchmark))
-                mark = "*" if tests.get((variant, benchmark), 1.0) < 0.05 else ""
+                mark = "‡" if tests.get((variant, benchmark), 1.0) < 0.05 else ""
                 cells.append(
                     Rate(row["accuracy"], row["low"], row["high"], row["n"], mark) if row else None
                 )
@@ -219,14 +219,18 @@ def transfer_table(
                 continue
             mean = one.average.get(variant) if averaged else None
             table.rows.append(
-                [variant, *cells, *([None if mean is None else 100 * mean] if averaged else [])]
+                [
+                    f"{one.backbone}, {variant}",
+                    *cells,
+                    *([None if mean is None else 100 * mean] if averaged else []),
+                ]
             )
     for backbone, sources in (paper.TRANSFER if averaged else paper.AIME).items():
         for source, rates in sources.items():
             label = f"FOCUS ({source.capitalize()})" if source else "Baseline"
-            quoted = (*rates, statistics.mean(rates)) if averaged else rates
+            quoted = [Quoted(rate) for rate in (*rates, *([statistics.mean(rates)] * averaged))]
             table.rows.append([f"{backbone}, {label} (paper)", *quoted])
-    table.notes += ["* McNemar's p < 0.05 against the base model on the same items.", _QUOTED]
+    table.notes += ["‡ McNemar's p < 0.05 against the base model on the same items.", _QUOTED]
     return table
 
 

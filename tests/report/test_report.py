@@ -10,11 +10,12 @@ import pytest
 from focus.cli import main
 from focus.config import to_json
 from focus.errors import UserError
-from focus.recipes import METHODS, recipe
+from focus.recipes import METHODS, recipe, teacher
 from focus.recipes.methods import method_of
 from focus.report import paper
 from focus.report.runs import find_results
-from focus.report.table import GAP, Rate, Table
+from focus.report.settings import letter_settings
+from focus.report.table import GAP, Quoted, Rate, Table
 from focus.report.tables import all_tables, control_table, curation_table
 from focus.training.config import RunConfig
 
@@ -92,6 +93,40 @@ def test_a_method_is_marked_only_beyond_the_spread_of_three_seeds(tmp_path):
     assert rows["Random"].value == pytest.approx(0.4)
 
 
+def test_runs_of_different_settings_are_never_averaged(tmp_path):
+    """Another budget or another test: rows of their own, and a note that says what differs."""
+    config = a_run("sudoku/none/focus")
+    longer = replace(config, optimizer=replace(config.optimizer, updates=99), seed=2)
+    store(tmp_path / "a", config, {128: [True, True, False, True]})
+    store(tmp_path / "b", longer, {128: [False, False, False, True]})
+    store(tmp_path / "c", config, {128: [True, False]})
+    store(tmp_path / "d", a_run("sudoku/none/random"), {128: [True, False, False, True]})
+    runs, notes = letter_settings(find_results([tmp_path])[0])
+    assert [run.letter for run in runs] == ["A", "B", "C", "A"]
+    assert "optimizer.updates 99" in notes[1]
+    assert "test puzzles 2" in notes[2]
+    table = curation_table(runs)
+    row = dict(zip(table.headings, table.rows[-1], strict=True))
+    assert [row[f"Sudoku, none [{x}]"].value for x in "ABC"] == [0.75, 0.25, 0.5]
+    store(tmp_path / "again", config, {128: [True, True, True, True]})
+    with pytest.raises(UserError, match="the same run evaluated twice"):
+        letter_settings(find_results([tmp_path])[0])
+
+
+@pytest.mark.parametrize("name", ["sudoku", "maze"])
+def test_all_methods_and_backbones_share_a_setting(name, tmp_path):
+    for backbone in ("none", "smollm2-135m", "qwen3-8b"):
+        for method in METHODS:
+            if backbone != "none" or method not in ("direct", "base"):
+                config = a_run(f"{name}/{backbone}/{method}")
+                store(tmp_path / backbone / method, config, {config.eval_steps: [True]})
+    config = replace(teacher(name), seed=1)
+    store(tmp_path / "trm", config, {16: [True]})
+    runs, notes = letter_settings(find_results([tmp_path])[0])
+    assert not notes
+    assert {run.letter for run in runs} == {""}
+
+
 def test_controls_stand_beside_their_run(tmp_path):
     config = a_run("sudoku/smollm2-135m/focus")
     store(tmp_path / "plain", config, {128: [True, True]})
@@ -105,14 +140,18 @@ def test_controls_stand_beside_their_run(tmp_path):
 def test_three_forms_of_a_table_say_the_same():
     table = Table("t", "A & B, 100 %", ["method", "rate", "paper"])
     table.rows += [["x_y", Rate(0.5, 0.25, 0.75, 8, "†"), 64.4], ["z", None, None]]
+    table.rows.append(["q", None, Quoted(45.25)])
+    table.notes.append("‡ p < 0.05")
     assert "| x_y | 50.0 [25.0, 75.0]† | 64.4 |" in table.markdown()
     latex = table.latex()
     assert r"A \& B, 100 \%" in latex
     assert r"x\_y & 50.0 [25.0, 75.0]\dag  & 64.4 \\" in latex
+    assert r"\ddag  p $<$ 0.05" in latex
+    assert "| q | – | 45.25 |" in table.markdown()
     rows = list(csv.reader(io.StringIO(table.csv())))
-    assert rows[0] == ["method", "rate", "rate low", "rate high", "rate n", "paper"]
-    assert rows[1] == ["x_y", "50.0", "25.0", "75.0", "8", "64.4"]
-    assert rows[2] == ["z", "", "", "", "", ""]
+    assert rows[0] == ["method", "rate", "rate low", "rate high", "rate n", "rate mark", "paper"]
+    assert rows[1] == ["x_y", "50.0", "25.0", "75.0", "8", "†", "64.4"]
+    assert rows[2] == ["z", "", "", "", "", "", ""]
 
 
 def test_a_report_is_the_same_bytes_twice(tmp_path):

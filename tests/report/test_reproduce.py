@@ -7,9 +7,10 @@ import pytest
 
 from focus.cli import _parse, main
 from focus.errors import UserError
+from focus.files import write_text
 from focus.recipes.methods import method_of
 from focus.report import plan
-from focus.report.launch import open_jobs, run_here, run_on_slurm
+from focus.report.launch import _in_the_queue, _ticket, open_jobs, run_here, run_on_slurm
 from focus.report.plan import NEEDS, SCALES, Job, make_plan
 
 
@@ -17,12 +18,14 @@ from focus.report.plan import NEEDS, SCALES, Job, make_plan
 def test_every_command_of_every_plan_can_be_typed(scale, tmp_path):
     jobs = make_plan("all", scale, tmp_path, data=str(tmp_path), allow_code=True)
     assert len({job.name for job in jobs}) == len(jobs)
-    assert len({job.done for job in jobs}) == len(jobs)
+    assert len({job.stamp for job in jobs}) == len(jobs)
     for job in jobs:
         for words in job.commands:
             run = _parse(words[0], words[1:])
             if words[0] == "train":
                 assert method_of(run.keywords["config"]) == words[1].split("/")[2]
+            if words[0] == "teach":
+                assert method_of(run.keywords["config"]) == "trm"
 
 
 def test_jobs_come_after_what_they_need():
@@ -35,8 +38,9 @@ def test_jobs_come_after_what_they_need():
 def test_a_plan_holds_what_its_table_shows():
     names = {job.name for job in make_plan("curation", "full", Path("out"))}
     assert names == {
-        f"{task}-none-{method}-{seed}"
+        f"{task}-{backbone}-{method}-{seed}"
         for task in ("sudoku", "maze")
+        for backbone in ("none", "qwen3-1.7b")
         for method in ("random", "energy-hard", "fixed-mix", "focus")
         for seed in (42, 43, 44)
     }
@@ -56,16 +60,33 @@ def _job(folder: Path, name: str, *words: str, after: tuple[str, ...] = ()) -> J
 
 
 def test_a_failure_is_named_and_the_others_go_on(tmp_path):
-    (tmp_path / "done").touch()
+    done = _job(tmp_path, "done", "eval", "/nowhere")
+    done.finish()
     jobs = [
-        _job(tmp_path, "done", "eval", "/nowhere"),
+        done,
         _job(tmp_path, "bad", "eval", "/nowhere"),
         _job(tmp_path, "needs-bad", "backbone", "list", after=("bad",)),
         _job(tmp_path, "good", "backbone", "list"),
     ]
     said: list[str] = []
     assert run_here(jobs, said.append) == ["bad", "needs-bad"]
-    assert [line.split()[1] for line in said] == ["bad:", "good:"]
+    assert [line.split()[1] for line in said] == ["bad:", "needs-bad:", "good:"]
+    assert "left out, it needs bad" in said[1]
+
+
+def test_a_job_with_other_flags_is_another_job(tmp_path):
+    """After a run without CruxEval a call with it has something to do."""
+    for job in make_plan("transfer", "mini", tmp_path):
+        job.finish()
+    assert not open_jobs(make_plan("transfer", "mini", tmp_path))
+    (more,) = open_jobs(make_plan("transfer", "mini", tmp_path, allow_code=True))
+    assert more.name == "transfer-tiny-llama"
+
+
+def test_where_everything_fails_the_failures_are_named(tmp_path, capsys):
+    words = ["reproduce", "depth", "--data", "/nonexistent", "--out", str(tmp_path / "out")]
+    assert main(words) == 1
+    assert "4 jobs failed: sudoku-none-focus-1" in capsys.readouterr().err
 
 
 def test_slurm_jobs_run_through_submitits_local_executor(tmp_path):
@@ -77,6 +98,34 @@ def test_slurm_jobs_run_through_submitits_local_executor(tmp_path):
     ]
     failed = run_on_slurm(jobs, tmp_path / "slurm", lambda text: None, 0.1, cluster="local")
     assert sorted(failed) == ["bad", "needs-bad"]
+    assert not jobs[0].done
+    assert jobs[2].done
+
+
+def test_a_slurm_job_with_several_gpus_is_a_torchrun_job(tmp_path):
+    pytest.importorskip("submitit")
+    small = "--optimizer.updates 2 --optimizer.batch 4 --eval-every 2 --eval-rows 4"
+    words = ("train", "mini-sudoku", *small.split(), "--out", str(tmp_path / "run"))
+    said: list[str] = []
+    job = _job(tmp_path, "two", *words)
+    assert not run_on_slurm([job], tmp_path / "slurm", said.append, 0.1, 2, cluster="local")
+    assert said[-1] == "two: done"
+    assert (tmp_path / "run" / "best").is_dir()
+
+
+def test_a_job_that_is_still_in_the_queue_is_waited_for(tmp_path):
+    class Queued:
+        def __init__(self, folder, number):
+            self.job_id = number
+
+        def done(self, force_check):
+            return self.job_id == "7"
+
+    job = _job(tmp_path, "one", "backbone", "list")
+    assert _in_the_queue(Queued, tmp_path, job) is None
+    for number, waits in (("7", False), ("8", True)):
+        write_text(_ticket(tmp_path, job), f"{number}\n")
+        assert (_in_the_queue(Queued, tmp_path, job) is not None) == waits
 
 
 def test_runs_are_made_once_and_reported(tmp_path, monkeypatch, capsys):

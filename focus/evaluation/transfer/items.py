@@ -93,7 +93,8 @@ def from_hub(repository: str, split: str, config: str | None = None) -> list[dic
         import datasets
     except ImportError as error:
         raise UserError(
-            "benchmarks from the hub need an extra: pip install focus-solver[hub]"
+            f"{repository} comes from a folder (--data DIR or $FOCUS_DATA), or from the hub with "
+            "an extra: pip install '.[hub]'"
         ) from error
     try:
         return list(datasets.load_dataset(repository, config, split=split))

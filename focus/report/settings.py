@@ -1,0 +1,101 @@
+"""Runs that may be compared: those that differ only in method, backbone and seed.
+
+Where a report holds runs of several settings (another number of updates, other puzzles, another
+test), each setting has a letter, and nothing is averaged or compared across letters.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from string import ascii_uppercase
+
+from focus.config import to_json
+from focus.errors import UserError
+from focus.report.runs import Evaluated
+
+# What a method, the machine, or the look at a run changes.
+_FREE = (
+    "format", "seed", "steps", "step_weights", "eval_steps", "eval_every", "eval_rows",
+    "save_every", "log_every", "capture", "compile", "portable", "task.decoder", "solver.answer",
+    "solver.trm", "solver.backbone.name", "solver.backbone.gradient_checkpointing",
+    "replay.method", "replay.base_mixture", "curation.beta", "curation.restore_memory",
+)  # fmt: skip
+
+
+def letter_settings(runs: Sequence[Evaluated]) -> tuple[list[Evaluated], list[str]]:
+    """The runs with the letters of their settings where there are several; what each means."""
+    lettered: list[Evaluated] = []
+    notes: list[str] = []
+    for task in dict.fromkeys(run.task for run in runs):
+        mine = [run for run in runs if run.task == task]
+        settings = [_setting(run) for run in mine]
+        found = _distinct(settings)
+        for run, setting in zip(mine, settings, strict=True):
+            place = next(i for i, known in enumerate(found) if _same(known, setting))
+            lettered.append(replace(run, letter=_letter(place)) if len(found) > 1 else run)
+        if len(found) > 1:
+            differing = [name for name in found[0] if len({f.get(name) for f in found}) > 1]
+            for place, setting in enumerate(found):
+                told = ", ".join(f"{name} {setting.get(name)}" for name in differing)
+                notes.append(f"{task} {_letter(place)}: {told}.")
+    _refuse_twins(lettered)
+    return [next(r for r in lettered if r.folder == run.folder) for run in runs], notes
+
+
+def _setting(run: Evaluated) -> dict[str, str | None]:
+    """All that must agree, by dotted name; None agrees with anything."""
+    values = _flat(json.loads(to_json(run.config)))
+    kept: dict[str, str | None] = {
+        name: json.dumps(value) for name, value in values.items()
+        if not any(name == free or name.startswith(f"{free}.") for free in _FREE)
+    }  # fmt: skip
+    kept["data"] = Path(run.config.data).name
+    kept["test puzzles"] = str(next(iter(run.results.values()))["n"])
+    if run.method in ("base", "trm"):  # nothing is trained; trained by another recipe
+        same = ("task.", "data", "test puzzles")
+        kept = {name: v if name.startswith(same) else None for name, v in kept.items()}
+    return kept
+
+
+def _flat(values: dict, above: str = "") -> dict:
+    found: dict = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{above}{name}.")
+        else:
+            found[f"{above}{name}"] = value
+    return found
+
+
+def _same(one: dict, other: dict) -> bool:
+    return all(
+        one.get(name) == value or value is None or one.get(name) is None
+        for name, value in other.items()
+    )
+
+
+def _distinct(settings: list[dict]) -> list[dict]:
+    """Each setting once; those that say most come first, so that the others can join them."""
+    found: list[dict] = []
+    for setting in sorted(settings, key=lambda s: sum(v is None for v in s.values())):
+        if not any(_same(known, setting) for known in found):
+            found.append(setting)
+    return found
+
+
+def _letter(place: int) -> str:
+    return ascii_uppercase[place] if place < 26 else f"#{place + 1}"
+
+
+def _refuse_twins(runs: Sequence[Evaluated]) -> None:
+    """Two evaluations of one run would count as two seeds."""
+    seen: dict[tuple, Evaluated] = {}
+    for run in runs:
+        key = (run.task, run.where, run.method, run.seed, run.control)
+        if key in seen:
+            raise UserError(
+                f"{seen[key].folder} and {run.folder} are the same run evaluated twice; "
+                "name folders that hold one of them"
+            )
+        seen[key] = run
