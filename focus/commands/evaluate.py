@@ -206,7 +206,11 @@ def solve(
     text = "" if example else _puzzle_text(puzzle)
     checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
     lines = text.strip("\r\n").count("\n") + 1
-    solver, config = load_checkpoint(checkpoint, task, lambda _: lines if lines > 1 else None)
+
+    def size_of_the_puzzle(trained: Task) -> int | None:
+        return lines if lines > 1 else None
+
+    solver, config = load_checkpoint(checkpoint, task, size_of_the_puzzle)
     if not isinstance(solver, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
     steps = config.eval_steps if steps is None else steps
@@ -216,7 +220,8 @@ def solve(
     if html:
         shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
         if against:
-            shown.append((against, *load_checkpoint(against, config.task.name)))
+            other = load_checkpoint(against, config.task.name, size_of_the_puzzle)
+            shown.append((against, *other))
         write_text(Path(html), standalone(show_repairs(name_solvers(shown), question, steps)))
     answer, valid = _revise(solver, question, steps, watch and not json)
     if json:

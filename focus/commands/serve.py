@@ -29,7 +29,8 @@ def serve(
     """
     if not 0 <= port <= 65535:
         raise UserError(f"--port takes a number from 0 to 65535, not {port}")
-    names = checkpoint or tuple(releases()) or ("runs-out/mini-sudoku",)
+    # Sudoku before mazes: the first kind is what the page opens with.
+    names = checkpoint or tuple(reversed(releases())) or ("runs-out/mini-sudoku",)
     words = [*names, *([against] if against else [])]
     solvers = name_solvers([(word, *load_checkpoint(word, None)) for word in words])
     compared = solvers[-1] if against else None

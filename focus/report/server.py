@@ -53,7 +53,7 @@ class Limits:
     """What a visitor may ask for."""
 
     body: int = 16_384  # bytes of a request
-    steps: int = 512  # updates K
+    steps: int = 512  # updates K of a small puzzle; of a maze as many as take about as long
     seconds: float = 30.0  # of one solve
     places: int = 16  # solves that run or wait
 
@@ -178,14 +178,18 @@ class Site:
                 "task": group[0].solver.task.name,
                 "side": int(kind.rpartition("-")[2]),
                 "box": getattr(group[0].solver.task, "box", 0),
+                "steps": self._most_steps(group[0]),
                 "checkpoints": [
-                    {"name": named.name, "steps": min(named.config.eval_steps, self.limits.steps)}
+                    {
+                        "name": named.name,
+                        "steps": min(named.config.eval_steps, self._most_steps(named)),
+                    }
                     for named in group
                 ],
             }
             for kind, group in self.kinds.items()
         ]
-        limits = {"steps": self.limits.steps, "seconds": self.limits.seconds}
+        limits = {"seconds": self.limits.seconds}
         about = {"kinds": kinds, "levels": LEVELS, "against": self.against, "limits": limits}
         return JSONResponse(about)
 
@@ -213,8 +217,9 @@ class Site:
         asked = await self._body(request)
         chosen = self._chosen(asked.get("checkpoints"))
         steps = asked.get("steps", chosen[0].config.eval_steps)
-        if type(steps) is not int or not 1 <= steps <= self.limits.steps:
-            raise UserError(f"steps is a number from 1 to {self.limits.steps}, not {steps!r:.40}")
+        most = self._most_steps(chosen[0])
+        if type(steps) is not int or not 1 <= steps <= most:
+            raise UserError(f"steps is a number from 1 to {most}, not {steps!r:.40}")
         question: Codes = chosen[0].solver.task.parse(_text(asked, "puzzle"))
 
         def job(check: Callable[[], None]) -> bytes:
@@ -223,6 +228,10 @@ class Site:
 
         answer = await _finished(request, self.desk.submit(job))
         return Response(answer, media_type="application/json")
+
+    def _most_steps(self, named: NamedSolver) -> int:
+        """The limit for a solver: a step costs in proportion to the tokens."""
+        return max(1, min(self.limits.steps, self.limits.steps * 100 // named.solver.task.tokens))
 
     def _chosen(self, names: object) -> list[NamedSolver]:
         known = ", ".join(self.solvers)

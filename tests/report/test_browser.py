@@ -212,6 +212,51 @@ def test_a_drawn_maze_is_solved_as_on_the_command_line(page, folders, capsys, tm
     assert page.complaints() == []
 
 
+def test_undo_takes_back_strokes_one_by_one(page):
+    page.choose("maze-6")
+    page.find("#clear").click()
+    cells = page.all("#editor [role=gridcell]")
+    drag = webdriver.ActionChains(page.browser).move_to_element(cells[6]).click_and_hold()
+    drag.move_to_element(cells[7]).move_to_element(cells[8]).release().perform()
+    cells[20].send_keys("S")
+    assert page.entered().strip() == "###" + " " * 11 + "S"
+    page.find("#undo").click()
+    assert page.entered().strip() == "###"
+    page.find("#undo").click()
+    assert page.entered().strip() == ""
+
+
+def test_a_finger_scrolls_and_only_its_tap_draws(page):
+    page.choose("maze-6")
+    page.find("#clear").click()
+    page.browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    place = "const box = document.querySelectorAll('#editor [role=gridcell]')[14]"
+    place += ".getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]"
+
+    def gesture(name: str, **settings) -> None:
+        x, y = page.browser.execute_script(place)
+        settings |= {"x": x, "y": y, "gestureSourceType": "touch"}
+        page.browser.execute_cdp_cmd(f"Input.synthesize{name}Gesture", settings)
+
+    try:
+        gesture("Scroll", yDistance=-100)
+        assert page.entered().strip() == ""
+        gesture("Tap")
+        page.wait(lambda: page.entered().strip() == "#")
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
+def test_a_refused_solve_keeps_the_focus(page):
+    page.choose("sudoku-4")
+    page.find("#clear").click()
+    page.browser.execute_script("document.getElementById('steps').value = 9999")
+    solve = page.find("#solve")
+    solve.send_keys(Keys.ENTER)
+    page.wait(lambda: "steps is a number from 1" in page.find("#message").text)
+    assert page.browser.switch_to.active_element == solve
+
+
 def test_play_and_pause_by_button_and_space(page):
     page.choose("sudoku-4")
     page.solve()

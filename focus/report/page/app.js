@@ -15,7 +15,6 @@
   const title = ({ task, side }) => `${task === "maze" ? "Maze" : "Sudoku"} ${side}×${side}`;
   at("kind").append(...about.kinds.map((one) => make("option", { value: one.kind }, title(one))));
   at("level").append(...about.levels.map((level) => make("option", { value: level }, level)));
-  at("steps").max = about.limits.steps;
 
   at("kind").addEventListener("change", choose);
   at("first").addEventListener("change", setSteps);
@@ -24,6 +23,7 @@
     complain(null);
     editor.write((kind.task === "maze" ? " " : ".").repeat(kind.side ** 2));
   });
+  at("undo").addEventListener("click", () => editor.undo());
   at("use-text").addEventListener("click", () => use(at("text").value));
   at("text").closest("details").addEventListener("toggle", () => { at("text").value = editor.text(); });
   at("solve").addEventListener("click", solve);
@@ -38,7 +38,7 @@
     const maze = kind.task === "maze";
     at("brushes").hidden = !maze;
     at("hint").textContent = maze
-      ? "Click or drag to draw. Keys: arrows move, space draws, # wall, S start, G goal, Backspace opens."
+      ? "Click or drag to draw, tap on a touch screen. Keys: arrows move, space draws, # wall, S start, G goal, Backspace opens."
       : `Arrows move, 1–${kind.side} set, Backspace clears. Paste ${kind.side ** 2} characters anywhere in the grid.`;
     editor = Focus.editor(kind, {
       brush: () => document.querySelector("input[name=brush]:checked").value,
@@ -49,6 +49,8 @@
     at("first").replaceChildren(...options());
     at("second").replaceChildren(make("option", { value: "" }, "nothing"), ...options());
     at("second").parentElement.hidden = kind.checkpoints.length < 2;
+    at("alone").hidden = kind.checkpoints.length > 1;
+    at("steps").max = kind.steps;
     if (kind.checkpoints.some(({ name }) => name === about.against)) at("second").value = about.against;
     setSteps();
     welcome(editor);
@@ -91,7 +93,8 @@
   async function solve() {
     const checkpoints = [at("first").value, at("second").value].filter(Boolean);
     const steps = Number(at("steps").value);
-    at("solve").disabled = true;
+    if (asking) return;
+    at("solve").setAttribute("aria-disabled", "true"); // a disabled button would lose the focus
     at("cancel").hidden = false;
     asking = new AbortController();
     await attempt(async () => {
@@ -103,7 +106,8 @@
       at("result").scrollIntoView({ block: "nearest" });
       player.focus();
     });
-    at("solve").disabled = false;
+    at("solve").removeAttribute("aria-disabled");
+    if (document.activeElement === at("cancel")) at("solve").focus();
     at("cancel").hidden = true;
     asking = null;
   }

@@ -1,7 +1,7 @@
 // Enter a puzzle: a Sudoku by keyboard or paste, a maze by drawing.
 "use strict";
 
-// The result has an element, read() -> text, and write(text); `onPaste` gets pasted text.
+// The result has an element, read() -> text, write(text) and undo(); `onPaste` gets pasted text.
 Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
   const { make } = Focus;
   const grid = make("div", { class: `grid ${task}`, role: "grid", "aria-label": task === "maze"
@@ -27,7 +27,15 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
   const symbols = Array(cells.length).fill(blank);
   const number = (target) => cells.indexOf(target);
 
+  // What the grid held before each change; a stroke is one change.
+  const past = [];
+  function remember() {
+    past.push(symbols.join(""));
+    if (past.length > 200) past.shift();
+  }
+
   function set(cell, symbol) {
+    remember();
     if (task === "maze" && (symbol === "S" || symbol === "G"))
       symbols.forEach((other, at) => { if (other === symbol && at !== cell) put(at, " "); });
     put(cell, symbol);
@@ -112,9 +120,18 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
     return symbols[at];
   }
   if (task === "maze") {
+    // A finger scrolls; only its tap draws, which ends where it began.
+    let tapped = -1;
+    grid.addEventListener("pointerup", (event) => {
+      const at = number(document.elementFromPoint(event.clientX, event.clientY));
+      if (event.pointerType !== "touch" || at < 0 || at !== tapped) return;
+      move(at);
+      paint(at);
+    });
     grid.addEventListener("pointerdown", (event) => {
       const at = number(event.target);
-      if (at < 0) return;
+      tapped = event.pointerType === "touch" ? at : -1;
+      if (at < 0 || tapped >= 0) return;
       event.preventDefault();
       move(at);
       stroke = paint(at);
@@ -127,11 +144,18 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
     for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, () => { stroke = null; });
   }
 
-  function write(text) {
+  function fill(text) {
     Array.from(text).forEach((symbol, at) => put(at, symbol));
   }
-  write(symbols.join(""));
+  function write(text) {
+    remember();
+    fill(text);
+  }
+  function undo() {
+    if (past.length) fill(past.pop());
+  }
+  fill(symbols.join(""));
   cells[0].tabIndex = 0;
   const lines = () => symbols.join("").match(new RegExp(`.{${side}}`, "g")).join("\n");
-  return { element: grid, read: () => symbols.join(""), text: lines, write };
+  return { element: grid, read: () => symbols.join(""), text: lines, write, undo };
 };

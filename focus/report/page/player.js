@@ -13,7 +13,7 @@ Focus.player = function (host, shown) {
   const views = shown.repairs.map(oneRepair);
   const slider = make("input", { type: "range", min: 0, max: steps, value: 0, step: 1, class: "scrub",
     "aria-label": "Step" });
-  const count = make("output", { class: "count" });
+  const count = make("span", { class: "count" }); // no live region: it changes with every step
   const play = button("Play", toggle, "primary");
   const speed = make("select", { "aria-label": "Speed" });
   for (const [name, value] of [["slow", 2], ["normal", 5], ["fast", 15]])

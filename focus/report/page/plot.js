@@ -22,7 +22,10 @@ Focus.plot = function (repair, scales, onStep) {
   ];
   const svg = draw("svg", { viewBox: `0 0 ${width} 226`, class: "plot", role: "img" });
   svg.setAttribute("aria-label", describe(repair));
-  const x = (step) => left + (step / Math.max(1, steps)) * (width - left - right);
+  // Most happens early: long repairs are drawn on a root scale.
+  const power = steps > 32 ? 0.5 : 1;
+  const x = (step) => left + (step / Math.max(1, steps)) ** power * (width - left - right);
+  const stepAt = (place) => Math.round(Math.max(0, (place - left) / (width - left - right)) ** (1 / power) * steps);
   for (const panel of panels) {
     const [low, high] = scales[panel.name];
     const y = (value) => panel.bottom - ((value - low) / (high - low)) * (panel.bottom - panel.top);
@@ -39,6 +42,8 @@ Focus.plot = function (repair, scales, onStep) {
   }
   const beneath = panels[1].bottom + 14;
   text(width - right, beneath, `${steps} steps`, "tick end");
+  for (const step of power < 1 ? [4, 16, 64, 256].filter((one) => one < 0.6 * steps) : [])
+    if (!repair.frontier || Math.abs(x(step) - x(repair.frontier.step)) > 18) text(x(step), beneath, String(step), "tick middle");
   const frontier = repair.frontier;
   if (frontier) {
     const at = x(frontier.step);
@@ -56,7 +61,7 @@ Focus.plot = function (repair, scales, onStep) {
   svg.addEventListener("pointerdown", (event) => {
     const box = svg.getBoundingClientRect();
     const at = ((event.clientX - box.left) / box.width) * width;
-    onStep(Math.round(((at - left) / (width - left - right)) * steps));
+    onStep(stepAt(at));
   });
 
   function show(step) {
