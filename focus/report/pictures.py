@@ -88,6 +88,7 @@ def across_methods(runs: Sequence[Evaluated]) -> Figure | None:
     columns, bands = min(_COLUMNS, len(shown)), math.ceil(len(shown) / _COLUMNS)
     figure = Figure(figsize=(_PANEL * columns, (2 * _PANEL + 0.5) * bands))
     axes = figure.subplots(2 * bands, columns, squeeze=False)
+    figure.subplots_adjust(hspace=0.4)  # room for three lines of title
     for place in range(columns * bands):
         whole, inset = (axes[2 * (place // columns) + row][place % columns] for row in (0, 1))
         if place >= len(shown):
