@@ -132,7 +132,7 @@ def test_it_runs(command, place, monkeypatch):
 
 
 @pytest.mark.long
-def test_every_table_and_figure_can_be_made_from_nothing(tmp_path, monkeypatch):
+def test_every_table_and_figure_can_be_made_from_nothing(tmp_path, monkeypatch, data_folder):
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "all", "--scale", "mini"]) == 0
 
