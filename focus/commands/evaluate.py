@@ -4,7 +4,6 @@ import json as json_module
 import os
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +37,7 @@ from focus.model.solver import Solver, evaluating
 from focus.report.examples import example as make_example
 from focus.report.page import standalone
 from focus.report.trajectory import name_solvers, show_repairs
-from focus.tasks.base import Codes, Task
+from focus.tasks.base import Codes
 from focus.training.config import RunConfig, read_config
 
 Word = Annotated[str, tyro.conf.Positional]
@@ -50,17 +49,17 @@ def _training_source(config: RunConfig) -> str | None:
 
 
 def load_checkpoint(
-    checkpoint: str, task: str | None, side_of: Callable[[Task], int | None] = lambda task: None
+    checkpoint: str, task: str | None, side: int | None = None
 ) -> tuple[Model, RunConfig]:
     """The model of a folder or hub id, on the GPU if there is one, and its config.
 
-    `side_of` tells the size of the puzzles that are to be solved, given the task of training.
+    `side` is the size of the puzzles to be solved, where it is known.
     """
     folder = checkpoint_folder(fetch(checkpoint))
     config = read_config(folder / "config.json")
     if task and task != config.task.name:
         raise UserError(f"the checkpoint {checkpoint} solves {config.task.name}, not {task}")
-    model = load_model(folder, side_of(config.task))
+    model = load_model(folder, side)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     return model, replace(config, task=model.task)
 
@@ -86,12 +85,9 @@ def eval_(
         out: folder for all answers and rates, for focus report.
         json: print one JSON object instead of a table.
     """
-
-    def size_of_the_file(trained: Task) -> int | None:
-        path = Path(data or "")
-        return side_of_file(path, type(trained)) if path.is_file() else None
-
-    solver, config = load_checkpoint(checkpoint, task, size_of_the_file)
+    file = Path(data or "")
+    side = side_of_file(file) if file.is_file() else None
+    solver, config = load_checkpoint(checkpoint, task, side)
     if split not in ("train", "validation", "test"):
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
@@ -203,14 +199,13 @@ def solve(
     """
     if against and not html:
         raise UserError("--against goes with --html FILE")
+    if example and puzzle != "-":
+        raise UserError("--example makes the puzzle; leave PUZZLE out")
     text = "" if example else _puzzle_text(puzzle)
     checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
     lines = text.strip("\r\n").count("\n") + 1
-
-    def size_of_the_puzzle(trained: Task) -> int | None:
-        return lines if lines > 1 else None
-
-    solver, config = load_checkpoint(checkpoint, task, size_of_the_puzzle)
+    side = lines if lines > 1 else None
+    solver, config = load_checkpoint(checkpoint, task, side)
     if not isinstance(solver, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
     steps = config.eval_steps if steps is None else steps
@@ -220,8 +215,7 @@ def solve(
     if html:
         shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
         if against:
-            other = load_checkpoint(against, config.task.name, size_of_the_puzzle)
-            shown.append((against, *other))
+            shown.append((against, *load_checkpoint(against, config.task.name, side)))
         write_text(Path(html), standalone(show_repairs(name_solvers(shown), question, steps)))
     answer, valid = _revise(solver, question, steps, watch and not json)
     if json:

@@ -97,15 +97,10 @@ def read_table(path: Path, task: Task) -> Table:
     return Table(questions, answers, np.arange(len(rows)), path.name, kept)
 
 
-def side_of_file(path: Path, kind: type[Task]) -> int | None:
-    """The size of the first puzzle of a file; None if the task has no such size."""
+def side_of_file(path: Path) -> int:
+    """The size of the first puzzle of a file."""
     first = next(csv.DictReader(io.StringIO(read_text(path))), {})
-    side = math.isqrt(len(first.get("question") or ""))
-    try:
-        kind.of_side(side)
-    except UserError:
-        return None
-    return side
+    return math.isqrt(len(first.get("question") or ""))
 
 
 def task_of_file(path: Path, kind: type[Task]) -> Task:
@@ -113,7 +108,10 @@ def task_of_file(path: Path, kind: type[Task]) -> Task:
 
     A first puzzle that fits no size gives the default task, whose reader then says what is wrong.
     """
-    return kind.of_side(side_of_file(path, kind))
+    try:
+        return kind.of_side(side_of_file(path))
+    except UserError:
+        return kind.of_side(None)
 
 
 def write_table(path: Path, table: Table, task: Task) -> None:

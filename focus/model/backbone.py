@@ -69,7 +69,14 @@ class LanguageModel(nn.Module):
         super().__init__()
         model, codec = load_language_model(config.name)
         prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin, codec.decode)
-        hidden = typing.cast(Any, model).config.hidden_size
+        settings = typing.cast(Any, model).config
+        room = getattr(settings, "max_position_embeddings", None) or len(prompt.template)
+        if len(prompt.template) > room:
+            raise UserError(
+                f"the prompt has {len(prompt.template):,} tokens, and {config.name} has room for "
+                f"{room:,}; choose a smaller puzzle or another backbone"
+            )
+        hidden = settings.hidden_size
         self.frozen = config.frozen
         self.model: Any = model.requires_grad_(False) if config.frozen else add_lora(model, config)
         for name in ("template", "slot", "readout", "symbol_ids"):

@@ -77,7 +77,9 @@ def run_on_slurm(
     # What others need comes first; a second wave uses their results.
     for wave in ([job for job in waiting if not job.after], [job for job in waiting if job.after]):
         ready = [job for job in wave if not any(name in failed for name in job.after)]
-        failed += [job.name for job in wave if job not in ready]
+        for job in (job for job in wave if job not in ready):
+            failed.append(job.name)
+            say(f"{job.name}: left out, it needs a job that failed")
         handed = []
         for job in ready:
             handle = None if cluster else _in_the_queue(submitit.SlurmJob, folder, job)

@@ -127,10 +127,14 @@ class Transferred:
 def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferred]]:
     """All evaluations and comparisons under some folders, in the order of their paths."""
     evaluated, transferred = [], []
+    seen: set[Path] = set()  # folders may lie in each other
     for path in paths:
         if not path.is_dir():
             raise UserError(f"no such folder: {path}; focus eval --out DIR makes one to report on")
         for file in sorted(path.rglob("results.json")):
+            if file.resolve() in seen:
+                continue
+            seen.add(file.resolve())
             found = _read(file)
             if "compared" in found:
                 transferred.append(
@@ -180,8 +184,10 @@ def _read(file: Path) -> dict:
 def _evaluated(file: Path, found: dict) -> Evaluated:
     try:
         results = {row["steps"]: row for row in found["results"]}
-        assert all({"exact", "low", "high", "n"} <= set(row) for row in results.values())
-    except (KeyError, TypeError, AssertionError) as error:
+        wanted = {"exact", "low", "high", "n"}
+        if not results or not all(wanted <= set(row) for row in results.values()):
+            raise KeyError
+    except (KeyError, TypeError) as error:
         raise UserError(f"{file} does not hold results of focus eval") from error
     return Evaluated(
         file.parent, read_config(file.parent / "config.json"), results,

@@ -35,6 +35,7 @@ from focus.tasks.records import Context, constant, gather_neighbours, gather_vec
 PATH = 4  # answer code of a path cell
 _FIXED_LOGIT = 8.0  # start and goal are path cells for sure, padding is not
 _MASKED = -1e4  # score of a direction that leads into a wall
+_LARGEST = 100  # cells in a row of a maze that a trained solver is given
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,11 @@ class Maze(Task):
         return cls() if side is None else cls(size=side)
 
     def resized(self, side: int) -> "Maze":
-        return self if side == self.size else replace(self, size=side, max_tokens=0, min_path=0)
+        if side == self.size or side < 2:  # the reader says what is wrong with an empty one
+            return self
+        if side > _LARGEST:
+            raise UserError(f"mazes have up to {_LARGEST} cells in a row, not {side}")
+        return replace(self, size=side, max_tokens=0, min_path=0)
 
     @property
     def cells(self) -> int:

@@ -156,6 +156,9 @@ def test_mazes_of_another_size_than_those_of_training(tmp_path, capsys):
     assert main(words) == 0
     assert len(json.loads(capsys.readouterr().out)["answer"]) == 169
     assert load_model(tmp_path / "run").task.size == 10
+    (tmp_path / "maze.txt").write_text("#\n" * 5000)
+    assert main(words) == 2
+    assert "up to 100 cells in a row, not 5000" in capsys.readouterr().err
 
 
 def test_a_paired_difference_counts_only_what_changed():

@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
 from focus.cli import main
 from focus.config import to_json
@@ -13,6 +15,7 @@ from focus.errors import UserError
 from focus.recipes import METHODS, recipe, teacher
 from focus.recipes.methods import method_of
 from focus.report import paper
+from focus.report.drawing import MISSING, WALL, draw
 from focus.report.runs import find_results
 from focus.report.settings import letter_settings
 from focus.report.table import GAP, Quoted, Rate, Table
@@ -125,6 +128,22 @@ def test_all_methods_and_backbones_share_a_setting(name, tmp_path):
     runs, notes = letter_settings(find_results([tmp_path])[0])
     assert not notes
     assert {run.letter for run in runs} == {""}
+
+
+def test_a_maze_without_an_answer_is_drawn_as_all_missed_and_the_question_plain():
+    question, target = "S  # #  G", "Soo# # oG"
+    colours = []
+    for answer in (question, None):
+        axis = Figure().subplots()
+        draw(axis, "maze", question, answer, target)
+        faces = [to_hex(patch.get_facecolor()).upper() for patch in axis.patches]
+        colours.append([faces.count(MISSING), faces.count(WALL.upper())])
+    assert colours == [[3, 2], [0, 2]]
+
+
+def test_a_folder_inside_another_counts_once(tmp_path):
+    store(tmp_path / "a", a_run("sudoku/none/focus"), {128: [True]})
+    assert len(find_results([tmp_path, tmp_path / "a"])[0]) == 1
 
 
 def test_controls_stand_beside_their_run(tmp_path):

@@ -16,6 +16,7 @@ import torch
 
 from focus.cli import main
 from focus.errors import UserError
+from focus.files import only_one
 from focus.model.checkpoint import load_model, trained_weights
 from focus.training.loop import NotFiniteError, Trainer
 from tests.training.samples import tiny_run
@@ -213,3 +214,11 @@ def test_what_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path):
     kept.resume()
     assert kept.update == 2
     assert all(w.isfinite().all() for w in trained_weights(kept.model).values())
+
+
+def test_two_processes_never_train_into_one_folder(tmp_path, capsys):
+    words = ["train", "mini-sudoku", "--optimizer.updates", "1", "--out", str(tmp_path / "run")]
+    with only_one(tmp_path / "run"):
+        assert main(words) == 2
+    assert "another process is training into" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
