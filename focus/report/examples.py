@@ -18,6 +18,8 @@ def example(task: Task, level: str, seed: int) -> Codes:
     """
     if level not in LEVELS:
         raise UserError(f"the levels are {', '.join(LEVELS)}, not {level!r}")
+    if not 0 <= seed < 2**31:
+        raise UserError(f"a seed is a number from 0 to {2**31 - 1}, not {seed}")
     questions, answers = task.generate(seed, 0, _DRAWN, task.generator_modes[0])
     if not len(questions):
         raise UserError(f"the generator found no {task.name} of this size; try another seed")

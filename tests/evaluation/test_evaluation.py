@@ -161,6 +161,19 @@ def test_mazes_of_another_size_than_those_of_training(tmp_path, capsys):
     assert "up to 100 cells in a row, not 5000" in capsys.readouterr().err
 
 
+def test_an_example_is_made_in_place_of_a_puzzle(run, capsys):
+    words = ["solve", "--checkpoint", str(run), "--json"]
+    assert main([*words, "--example", "easy", "--seed", "3"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["answer"]) == 16
+    for wrong in (
+        ["1...", "--example", "easy"],
+        ["--example", "silly"],
+        ["--example", "easy", "--seed", "-5"],
+    ):
+        assert main([*words, *wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_paired_difference_counts_only_what_changed():
     before, after = np.array([1, 1, 0, 0] * 25, bool), np.array([1, 0, 1, 1] * 25, bool)
     gain, low, high = paired_difference(after, before)
