@@ -44,20 +44,46 @@ def _show(result: dict, json: bool) -> None:
     lines(result, "")
 
 
-def recipe_signature(
-    words: Sequence[str], work: Callable[[RunConfig, str, int], dict], name: str
-) -> tuple[Callable[..., None], list[str]]:
-    """A command whose flags are the fields of a recipe's config."""
+def _recipe_of(words: Sequence[str], name: str) -> RunConfig:
     if not words or words[0].startswith("-"):
         raise UserError(f"name a recipe: focus bench {name} TASK[/BACKBONE][/METHOD]")
-    base = recipe(words[0])
+    return recipe(words[0])
+
+
+def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
+    """`focus bench train`, whose flags are the fields of a recipe's config."""
+    base = _recipe_of(words, "train")
+
+    def bench(
+        config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
+        eager: bool = True,
+        repeats: int = 5,
+        json: bool = False,
+    ) -> None:
+        """Measure how fast a recipe trains on this machine.
+
+        Args:
+            config: the run.
+            eager: on a GPU, measure the step without CUDA graphs too.
+            repeats: measurements of each kind; the median counts.
+            json: print one JSON object instead.
+        """
+        _check(repeats=repeats)
+        _show(bench_train(config, _device(), repeats, eager), json)
+
+    return bench, list(words[1:])
+
+
+def select_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
+    """`focus bench select`, whose flags are the fields of a recipe's config."""
+    base = _recipe_of(words, "select")
 
     def bench(
         config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
         repeats: int = 5,
         json: bool = False,
     ) -> None:
-        """Measure a recipe on this machine.
+        """Measure what a recipe's selection costs on this machine.
 
         Args:
             config: the run.
@@ -65,19 +91,9 @@ def recipe_signature(
             json: print one JSON object instead.
         """
         _check(repeats=repeats)
-        _show(work(config, _device(), repeats), json)
+        _show(bench_select(config, _device(), repeats), json)
 
     return bench, list(words[1:])
-
-
-def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
-    """`focus bench train`."""
-    return recipe_signature(words, bench_train, "train")
-
-
-def select_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
-    """`focus bench select`."""
-    return recipe_signature(words, bench_select, "select")
 
 
 def train(json: bool = False) -> None:

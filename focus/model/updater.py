@@ -17,19 +17,23 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.errors import UserError
 from focus.model.attention import Structure, by_bias, by_groups, related_attention
+from focus.model.dropout import draw_seeds, hashed_dropout
 from focus.model.hops import HOP_WEIGHTS, Hops
+from focus.model.packed import Packed
 from focus.model.precision import RMSNorm, mixed_precision, rms_norm, working_dtype
 from focus.model.state import State
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
 _WAVELENGTHS = 12  # per axis, from 2 to 128 cells
+# What a step uses of the weights; `condition` has used the others.
+_OF_A_STEP = ("answer_in", "blocks", "hops", "hop_head", "memory_norm", "head", "relation_bias")
 
 
 @dataclass(frozen=True)
@@ -73,10 +77,12 @@ class Conditioning:
 
     inputs: Float[Tensor, "batch tokens width"]
     structure: Structure
+    weights: Float[Tensor, " weights"] | None = None  # of a compiled step
 
     def detach(self) -> "Conditioning":
         """Cut off from the encoder, for rollouts without gradients."""
-        return Conditioning(self.inputs.detach(), self.structure.detach())
+        weights = None if self.weights is None else self.weights.detach()
+        return Conditioning(self.inputs.detach(), self.structure.detach(), weights)
 
 
 class Block(nn.Module):
@@ -97,13 +103,14 @@ class Block(nn.Module):
 
     def forward(
         self, h: Float[Tensor, "batch keys width"], structure: Structure,
-        strength: Float[Tensor, "heads relations"],
+        strength: Float[Tensor, "heads relations"], seeds: Int[Tensor, " 2"] | None = None,
     ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
-        """Attention with the additive bias, then SwiGLU."""
+        """Attention with the additive bias, then SwiGLU; `seeds` are those of compiled dropout."""
+        one, two = (None, None) if seeds is None else seeds
         mixed = related_attention(self.qkv(rms_norm(h)), structure, strength, self.qk_norm)
-        h = h + self._drop(self.out(mixed))
+        h = h + self._drop(self.out(mixed), one)
         gate, value = self.up(rms_norm(h)).chunk(2, -1)
-        return h + self._drop(self.down(functional.silu(gate) * value))
+        return h + self._drop(self.down(functional.silu(gate) * value), two)
 
     def tell(
         self, h: Float[Tensor, "batch tokens width"]
@@ -111,7 +118,9 @@ class Block(nn.Module):
         """What this layer's hops are told."""
         return self.hop_in(rms_norm(h))
 
-    def _drop(self, h: Tensor) -> Tensor:
+    def _drop(self, h: Tensor, seed: Tensor | None) -> Tensor:
+        if seed is not None:
+            return hashed_dropout(h, self.dropout, seed)
         return functional.dropout(h, self.dropout, self.training)
 
 
@@ -145,10 +154,11 @@ class Updater(nn.Module):
         low, high = task.bounds(torch.device("cpu"))
         self.register_buffer("low", low, persistent=False)
         self.register_buffer("high", high, persistent=False)
+        self.packed: Packed | None = None
 
     def compile_step(self) -> None:
         """Compile what a rollout repeats, for one batch size."""
-        self.compile(dynamic=False)
+        self.packed = Packed(self, "_revise", _OF_A_STEP)
 
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
         """Prepare a rollout: everything that does not change from step to step."""
@@ -156,7 +166,10 @@ class Updater(nn.Module):
         inputs = R + self.position_in(_waves(context.position)) + self.bits_in(context.bits)
         for number, table in enumerate(self.categories):
             inputs = inputs + table(context.category[..., number])
-        return Conditioning(inputs.to(working_dtype(inputs.device)), self._structure(x))
+        return Conditioning(
+            inputs.to(working_dtype(inputs.device)), self._structure(x),
+            None if self.packed is None else self.packed.pack(),
+        )  # fmt: skip
 
     def _structure(self, x: Problem) -> Structure:
         extra, mask = self.config.registers, x.mask if self.task.padded else None
@@ -169,7 +182,7 @@ class Updater(nn.Module):
         """s_0: the task's initial answer and the learned memory."""
         z = self.task.initial(x)
         dtype = working_dtype(z.device)
-        u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype)}
+        u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype).contiguous()}
         if self.config.registers:
             u["registers"] = self.register_start.expand(len(x.cell), -1, -1).to(dtype)
         if self.config.hops:
@@ -178,10 +191,25 @@ class Updater(nn.Module):
 
     def forward(self, state: State, conditioning: Conditioning, x: Problem) -> State:
         """s_{t+1} = F(s_t; R, c_x)."""
-        with mixed_precision(state.z.device):
+        if self.packed is None or conditioning.weights is None:
             return self._revise(state, conditioning, x)
+        seeds = None
+        if self.training and self.config.dropout:
+            seeds = draw_seeds(2 * self.config.layers, state.z.device)
+        if torch.is_grad_enabled():
+            state = state.map(_tracked)
+        return self.packed(conditioning.weights, state, conditioning, x, seeds)
 
-    def _revise(self, state: State, conditioning: Conditioning, x: Problem) -> State:
+    def _revise(
+        self, state: State, conditioning: Conditioning, x: Problem,
+        seeds: Int[Tensor, " sites"] | None = None,
+    ) -> State:  # fmt: skip
+        with mixed_precision(state.z.device):
+            return self._one_step(state, conditioning, x, seeds)
+
+    def _one_step(
+        self, state: State, conditioning: Conditioning, x: Problem, seeds: Tensor | None
+    ) -> State:
         if self.config.damping < 1:
             state = state.map(self._damped)
         tokens, u = state.z.shape[1], dict(state.u)
@@ -189,12 +217,13 @@ class Updater(nn.Module):
         h = self.answer_in(features) + state.u["memory"] + conditioning.inputs
         if self.config.registers:
             h = torch.cat([h, state.u["registers"]], 1)
-        for block in typing.cast(list[Block], self.blocks):
+        for number, block in enumerate(typing.cast(list[Block], self.blocks)):
             if self.config.hops:
                 told = block.tell(h[:, :tokens])
                 u["hops"] = self.hops(u["hops"], told, x, self.config.hops)
                 h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
-            h = block(h, conditioning.structure, self.relation_bias)
+            own = None if seeds is None else seeds[2 * number : 2 * number + 2]
+            h = block(h, conditioning.structure, self.relation_bias, own)
         memory = self.memory_norm(h)
         step = self.head(rms_norm(h[:, :tokens])).float()
         if self.config.hops:
@@ -210,6 +239,11 @@ class Updater(nn.Module):
         """The same values; a share of the gradient goes on to the step before."""
         still = tensor.detach()
         return still + self.config.damping * (tensor - still)
+
+
+def _tracked(tensor: Tensor) -> Tensor:
+    """With a gradient in any case, so that one compiled step serves first and later ones."""
+    return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
 
 
 def _embedding(classes: int, width: int) -> nn.Embedding:
