@@ -11,8 +11,10 @@ import re
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
 
+from focus.evaluation.statistics import paired_difference
 from focus.files import write_text
 from focus.report import paper
 from focus.report.drawing import PALETTE
@@ -20,11 +22,12 @@ from focus.report.drawing import PALETTE
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "RESULTS.md", DOCS.parent / "README.md")
 _RESULTS = DOCS / "results"
+_REMARKS = {"sudoku-none": ", its control without a language model"}
 _CURVES = {
     "sudoku-smollm2": "SmolLM2-135M, leak 0.05",
-    "sudoku-smollm2-cut-short": "SmolLM2-135M, no leak (cut short)",
-    "sudoku-quick-more-data": "no language model",
-    "sudoku-quick": "no language model, train and extra",
+    "sudoku-none": "no language model, leak 0.05",
+    "sudoku-quick-more-data": "no language model, no leak",
+    "sudoku-none-1000": "no language model, leak 0.05, 1,000 puzzles",
 }
 
 
@@ -56,8 +59,15 @@ def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
 def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
     stored = _stored(name)
     found = {result["steps"]: result for result in stored.get("test") or stored["results"]}
-    seconds = _curve(name)[-1]["seconds"]
-    return [what, f"{seconds:.0f} s", *(_rate(found[k]) if k in found else "–" for k in steps)]
+    return [what, _seconds(name), *(_rate(found[k]) if k in found else "–" for k in steps)]
+
+
+def _seconds(name: str) -> str:
+    """Seconds of training, and after how many of them the chosen weights were there."""
+    lines, update = _curve(name), _stored(name).get("update")
+    end = lines[-1]["seconds"]
+    chosen = next((line["seconds"] for line in lines if line["update"] == update), end)
+    return f"{end:.0f} s" if chosen == end else f"{chosen:.0f} of {end:.0f} s"
 
 
 def sudoku() -> str:
@@ -70,9 +80,10 @@ def sudoku() -> str:
             *_test_rows(
                 {
                     "sudoku-smollm2": "**`sudoku-smollm2`**: SmolLM2-135M, leak 0.05",
-                    "sudoku-none": "its control: no language model, leak 0.05, as many updates",
+                    "sudoku-none": "**`sudoku-none`**, its control: no language model, leak 0.05, same puzzles",
                     "sudoku-quick-more-data": "no language model, no leak, same puzzles",
                     "sudoku-quick": "no language model, no leak, train and extra",
+                    "sudoku-none-1000": "no language model, leak 0.05, the 1,000 of train alone",
                 },
                 steps,
             ),
@@ -88,7 +99,7 @@ def maze() -> str:
     return _markdown(
         [
             ["solver", "training", *(f"K = {k}" for k in steps)],
-            _test_row("maze-smollm2", "`maze-smollm2`: SmolLM2-135M, hops", steps),
+            _test_row("maze-smollm2", "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05", steps),
             ["paper, Qwen3-1.7B", "", "", f"{quoted}", "", ""],
         ]
     )
@@ -103,20 +114,36 @@ def maze_paths() -> str:
     return _markdown(rows)
 
 
+def maze_larger() -> str:
+    """The same weights on mazes larger than those they were trained on."""
+    stored = _stored("maze-larger")
+    sides = [side for side in stored if side.isdigit()]
+    steps = [result["steps"] for result in stored[sides[0]]]
+    rows = [["side", "figure", *(f"K = {k}" for k in steps)]]
+    for side in sides:
+        rows.append([side, "exact", *(_rate(result) for result in stored[side])])
+        for name, what in (("optimal", "shortest path"), ("valid", "valid path")):
+            rows.append([side, what, *(f"{100 * result[name]:.0f}" for result in stored[side])])
+    return _markdown(rows)
+
+
 def releases() -> str:
     """What comes with the package, in short."""
-    rows = [["checkpoint", "training", "few steps", "steps of validation", "many steps"]]
-    for name, shown in {"sudoku-smollm2": (16, 128, 256), "maze-smollm2": (8, 16, 64)}.items():
+    rows = [["checkpoint", "GPU time", "few steps", "steps of validation", "many steps"]]
+    for name, shown in {
+        "sudoku-smollm2": (16, 128, 256), "sudoku-none": (16, 128, 256),
+        "maze-smollm2": (8, 16, 64),
+    }.items():  # fmt: skip
         found = {result["steps"]: result for result in _stored(name)["test"]}
         rates = [f"K = {k}: {_rate(found[k])}" for k in shown]
-        rows.append([f"`{name}`", f"{_curve(name)[-1]['seconds'] / 60:.0f} min", *rates])
+        rows.append([f"`{name}`{_REMARKS.get(name, '')}", _seconds(name), *rates])
     return _markdown(rows)
 
 
 def changes() -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
-    for name in ("sudoku-smollm2", "maze-smollm2"):
+    for name in ("sudoku-smollm2", "sudoku-none", "maze-smollm2"):
         for change in _stored(name)["changes"]:
             gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
             interval = f"{low:+.1f} to {high:+.1f}"
@@ -136,6 +163,20 @@ def controls() -> str:
         plain = next(result for result in stored["test"] if result["steps"] == steps)
         rates = [_rate(result) for result in (plain, *changed)]
         rows.append([f"`{name}`", str(steps), *rates, f"{stored['adapter']:.4f}"])
+    return _markdown(rows)
+
+
+def with_and_without() -> str:
+    """The language model's solver against the one without, puzzle by puzzle."""
+    rows = [["K", "gain in points", "95 % interval"]]
+    ours, control = _stored("sudoku-smollm2"), _stored("sudoku-none")
+    for result in ours["test"]:
+        with_it, without = (
+            np.array([digit == "1" for digit in stored["exact_by_puzzle"][str(result["steps"])]])
+            for stored in (ours, control)
+        )
+        gain, low, high = (100 * value for value in paired_difference(with_it, without))
+        rows.append([str(result["steps"]), f"{gain:+.1f}", f"{low:+.1f} to {high:+.1f}"])
     return _markdown(rows)
 
 
@@ -181,7 +222,10 @@ def speed_on_a_cpu() -> str:
     return _markdown(rows)
 
 
-_TABLES = (releases, sudoku, changes, controls, leak, maze, maze_paths, speed, speed_on_a_cpu)
+_TABLES = (
+    releases, sudoku, changes, controls, with_and_without, leak, maze, maze_paths, maze_larger,
+    speed, speed_on_a_cpu,
+)  # fmt: skip
 TABLES = {table.__name__: table for table in _TABLES}
 
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The control of `sudoku-smollm2`: the same puzzles and updates without a language model.
+# The checkpoint `sudoku-none`, the control of `sudoku-smollm2`: the same puzzles and updates without a
+# language model.
 #
 #   FOCUS_DATA=DIR runs/sudoku_none.sh [OUT]      # after runs/sudoku_smollm2.sh, whose puzzles it takes
 set -eu
@@ -11,5 +12,5 @@ focus train sudoku-quick --out "$out/run" --resume \
     --more-data extra "$puzzles" --train-share 0.05 \
     --optimizer.updates 16128 --eval-every 1792 --save-every 1792
 
-python -m benchmarks.release "$out/run" sudoku-none --results-only --steps 16,32,64,128,256 \
+python -m benchmarks.release "$out/run" sudoku-none --steps 16,32,64,128,256 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_none.sh)."

@@ -38,10 +38,11 @@ def releases() -> list[str]:
 
 
 def released_for(task: str) -> str:
-    """The name of the checkpoint that comes with the package for a task."""
-    for name in releases():
-        if task_of(read_values(RELEASES / name / "config.json")).name == task:
-            return name
+    """The checkpoint that comes with the package for a task: one with a language model first."""
+    configs = {name: read_values(RELEASES / name / "config.json") for name in releases()}
+    names = [name for name, values in configs.items() if task_of(values).name == task]
+    if names:
+        return min(names, key=lambda name: configs[name]["solver"]["backbone"]["name"] == "none")
     raise UserError(f"no checkpoint for {task} comes with this package; name one: --checkpoint DIR")
 
 
