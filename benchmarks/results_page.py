@@ -80,7 +80,7 @@ def sudoku() -> str:
             *_test_rows(
                 {
                     "sudoku-smollm2": "**`sudoku-smollm2`**: SmolLM2-135M, leak 0.05",
-                    "sudoku-none": "**`sudoku-none`**, its control: no language model, leak 0.05, same puzzles",
+                    "sudoku-none": "**`sudoku-none`**, its control: no language model, leak 0.05",
                     "sudoku-quick-more-data": "no language model, no leak, same puzzles",
                     "sudoku-quick": "no language model, no leak, train and extra",
                     "sudoku-none-1000": "no language model, leak 0.05, the 1,000 of train alone",

@@ -1,11 +1,11 @@
-"""CUDA graphs: a piece of work recorded at its first use and replayed from then on."""
+"""The CUDA graphs of an update: each is recorded at its first use and replayed from then on."""
 
 from collections.abc import Callable, Hashable
 
 import torch
 from torch import Tensor
 
-_WARM_UPS = 2  # eager runs before a capture, which settle what libraries allocate
+from focus.graphs import record
 
 
 class Graphs:
@@ -27,15 +27,7 @@ class Graphs:
         """Record a piece of work; what the warm-ups changed is put back."""
         random_state = torch.cuda.get_rng_state(self.device)
         before = [tensor.detach().clone() for tensor in self.changing()]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(_WARM_UPS):
-                work()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool):
-            work()
+        graph = record(work, self._pool)
         with torch.no_grad():
             for tensor, value in zip(self.changing(), before, strict=True):
                 tensor.copy_(value)

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from focus.evaluation.transfer import steady
+
 _LOOK = 16  # tokens between two looks at which rows have ended; each look waits for the device
 
 
@@ -36,9 +38,19 @@ def complete(
     model: Any, prompts: Sequence[Sequence[int]], cap: int, ends: Sequence[int], device: str
 ) -> list[Completion]:
     """The greedy completions of one batch, of at most `cap` tokens."""
+    ids, mask = _pad_left(prompts, device)
+    write = steady.write if steady.is_steady(model) else _write_growing
+    return [_cut(row, set(ends)) for row in write(model, ids, mask, cap, ends).tolist()]
+
+
+def _write_growing(
+    model: Any, ids: Int[Tensor, "batch length"], mask: Bool[Tensor, "batch length"], cap: int,
+    ends: Sequence[int],
+) -> Int[Tensor, "batch cap"]:  # fmt: skip
+    """The same for any model: the cache grows with what is written."""
     from transformers import DynamicCache
 
-    ids, mask = _pad_left(prompts, device)
+    device = ids.device
     count, width = ids.shape
     seen = torch.ones(count, width + cap, dtype=torch.bool, device=device)
     seen[:, :width] = mask
@@ -65,7 +77,7 @@ def complete(
                 cache.batch_select_indices(going)
                 rows, ids, position = rows[going], ids[going], position[going]
                 seen, ended = seen[going], ended[going]
-    return [_cut(row, set(ends)) for row in written.tolist()]
+    return written
 
 
 def _pad_left(
