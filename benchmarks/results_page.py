@@ -191,6 +191,20 @@ def leak() -> str:
     return _markdown(rows)
 
 
+def turns() -> str:
+    """Exact rates when puzzles that break the rules are turned and tried again."""
+    rows = [["solver", "n", "K of a try", "turns at most", "exact", "tries of a puzzle"]]
+    for found in json.loads((_RESULTS / "turns.json").read_text(encoding="utf-8")):
+        for result in found["results"]:
+            rows.append(
+                [
+                    f"`{found['checkpoint']}`", f"{found['n']:,}", str(found["steps"]),
+                    str(result["turns"]), _rate(result), f"{result['rollouts']:.2f}",
+                ]
+            )  # fmt: skip
+    return _markdown(rows)
+
+
 def speed() -> str:
     """Throughput of the captured step."""
     rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
@@ -223,7 +237,7 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, leak, maze, maze_paths, maze_larger,
+    releases, sudoku, changes, controls, with_and_without, leak, turns, maze, maze_paths, maze_larger,
     speed, speed_on_a_cpu,
 )  # fmt: skip
 TABLES = {table.__name__: table for table in _TABLES}

@@ -21,13 +21,14 @@ from focus.commands import (
     report,
     reproduce,
     serve,
+    solve,
     train,
     transfer,
 )
 from focus.errors import UserError
 
 COMMANDS: dict[str, Callable[..., None]] = {
-    "solve": evaluate.solve,
+    "solve": solve.solve,
     "serve": serve.serve,
     "train": train.train,
     "teach": train.teach,

@@ -1,9 +1,8 @@
-"""`focus eval` and `focus solve`: use a checkpoint."""
+"""`focus eval`: rates of a checkpoint."""
 
 import json as json_module
 import os
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +11,8 @@ import numpy as np
 import torch
 import tyro
 from rich.console import Console
-from rich.live import Live
 from rich.progress import Progress
 from rich.table import Table as TextTable
-from rich.text import Text
 
 from focus.config import to_json
 from focus.data.sources import File, open_source
@@ -24,20 +21,9 @@ from focus.data.table import Table, side_of_file
 from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
+from focus.evaluation.turns import try_turned
 from focus.files import write_text
-from focus.model.checkpoint import (
-    Model,
-    checkpoint_folder,
-    fetch,
-    has_adapter,
-    load_model,
-    released_for,
-)
-from focus.model.solver import Solver, evaluating
-from focus.report.examples import example as make_example
-from focus.report.page import standalone
-from focus.report.trajectory import name_solvers, show_repairs
-from focus.tasks.base import Codes
+from focus.model.checkpoint import Model, checkpoint_folder, fetch, has_adapter, load_model
 from focus.training.config import RunConfig, read_config
 
 Word = Annotated[str, tyro.conf.Positional]
@@ -66,7 +52,7 @@ def load_checkpoint(
 
 def eval_(
     checkpoint: Word, task: str | None = None, data: str | None = None, split: str = "test",
-    steps: str = "",
+    steps: str = "", turns: int = 0,
     limit: int | None = None, control: str = "none", out: str | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
@@ -79,6 +65,8 @@ def eval_(
             hub, hub:OWNER/NAME or generated; default as in training.
         split: train, validation or test.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
+        turns: where an answer breaks the rules, solve the puzzle again under so many symmetries
+            at most, and take the first answer that does not (sudoku).
         limit: only so many puzzles.
         control: does the language model matter? R zeroed, R shuffled (between puzzles), or
             adapter-off; the size of the adapter is told too.
@@ -92,6 +80,7 @@ def eval_(
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
         raise UserError(f"--limit takes a number from 1, not {limit}")
+    check_turns(turns)
     source = open_source(data or _training_source(config))
     # A single file is evaluated whole, whatever split it may have been cut from.
     whole = isinstance(source, File)
@@ -110,10 +99,15 @@ def eval_(
             solver, table, _numbers(steps) or [config.eval_steps],
             progress=lambda done: bar.update(line, completed=done),
         )  # fmt: skip
+        if turns:
+            bar.update(line, description="turned puzzles")
+            results = [try_turned(solver, table, result, turns) for result in results]
     summaries = [result.summary() for result in results]
     about: dict = {} if control == "none" else {"control": control}
     if about and has_adapter(solver):
         about["adapter"] = adapter_norm(solver)
+    if turns:
+        about["turns"] = turns
     if out:
         known = {"split": split, "data": source.describe(), **about}
         _write_predictions(Path(out), results, table, config, known)
@@ -133,11 +127,17 @@ def eval_(
     last = results[-1]
     after = f" after {last.steps} steps" if last.steps else ""
     print(f"{last.exact.sum():,} of {len(last.exact):,} puzzles came out exact{after}")
-    if about:
+    if control != "none":
         size = (
             f"; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}" if "adapter" in about else ""
         )
         print(f"control: {control}{size}")
+
+
+def check_turns(turns: int) -> None:
+    """Refuse a negative number of further tries."""
+    if turns < 0:
+        raise UserError(f"--turns takes a number from 0, not {turns}")
 
 
 def _numbers(text: str) -> list[int]:
@@ -174,102 +174,3 @@ def _write_predictions(
     summaries = [result.summary() for result in results]
     write_text(folder / "results.json", json_module.dumps({"results": summaries, **about}) + "\n")
     write_text(folder / "config.json", to_json(config))
-
-
-def solve(
-    puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
-    checkpoint: str | None = None, steps: int | None = None, watch: bool = False,
-    example: str | None = None, seed: int = 0,
-    json: bool = False, html: str | None = None, against: str | None = None,
-) -> None:  # fmt: skip
-    """Solve one puzzle and watch its repair.
-
-    Args:
-        puzzle: the puzzle itself, a file that holds it, or - for standard input.
-        task: sudoku or maze; checked against the checkpoint, else guessed from the puzzle.
-        checkpoint: a released name, a checkpoint folder, the folder of a run, or a hub id;
-            default the released solver of the task.
-        steps: number of updates K; default that of validation.
-        watch: draw every revision; changed cells stand out.
-        example: in place of a puzzle: easy, medium, hard or extreme generates one.
-        seed: which example.
-        json: print one JSON object instead: answer, valid, steps.
-        html: also write the repair as one HTML file that plays it, without a server.
-        against: with --html, a second checkpoint to show beside it.
-    """
-    if against and not html:
-        raise UserError("--against goes with --html FILE")
-    if example and puzzle != "-":
-        raise UserError("--example makes the puzzle; leave PUZZLE out")
-    text = "" if example else _puzzle_text(puzzle)
-    checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
-    lines = text.strip("\r\n").count("\n") + 1
-    side = lines if lines > 1 else None
-    solver, config = load_checkpoint(checkpoint, task, side)
-    if not isinstance(solver, Solver):
-        raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
-    steps = config.eval_steps if steps is None else steps
-    if steps < 1:
-        raise UserError(f"--steps takes a number from 1, not {steps}")
-    question = make_example(config.task, example, seed) if example else config.task.parse(text)
-    if html:
-        shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
-        if against:
-            shown.append((against, *load_checkpoint(against, config.task.name, side)))
-        write_text(Path(html), standalone(show_repairs(name_solvers(shown), question, steps)))
-    answer, valid = _revise(solver, question, steps, watch and not json)
-    if json:
-        text = config.task.answer_text(answer)
-        sys.stdout.write(json_module.dumps({"answer": text, "valid": valid, "steps": steps}) + "\n")
-        return
-    if not watch:
-        print(config.task.render(question, answer))
-    print("solved" if valid else f"not solved in {steps} steps: the answer breaks the rules")
-
-
-def _puzzle_text(puzzle: str) -> str:
-    if puzzle == "-":
-        return sys.stdin.read()
-    try:
-        path = Path(puzzle)
-        return path.read_text(encoding="utf-8") if path.is_file() else puzzle
-    except (OSError, ValueError):  # too long for a file name: it is a puzzle
-        return puzzle
-
-
-@torch.no_grad()
-def _revise(solver: Solver, question: Codes, steps: int, watch: bool) -> tuple[Codes, bool]:
-    """Roll out, drawing each step if asked to; the last answer, and whether it is right."""
-    task = solver.task
-    device = next(solver.parameters()).device
-    x, _ = task.unpack(task.pack(question[None], question[None]).to(device))
-    with evaluating(solver), Live(console=Console(), auto_refresh=False) as live:
-        conditioning, state = solver.encode(x), solver.updater.initial(x)
-        previous = question
-        answer = question
-        for step in range(1, steps + 1):
-            state = solver.updater(state, conditioning, x)
-            answer = task.answer_codes(task.decode(state.z, x), x)[0]
-            if watch:
-                live.update(_drawing(solver, question, answer, previous, step), refresh=True)
-                time.sleep(0.05)
-            previous = answer
-    verdict = task.judge(question[None], answer[None])
-    return answer, bool(verdict.valid[0])
-
-
-def _drawing(solver: Solver, question: Codes, answer: Codes, previous: Codes, step: int) -> Text:
-    """The answer as text: changed cells bold, the puzzle's own cells dim."""
-    task, text = solver.task, Text(f"step {step}\n")
-    rendered = task.render(question, answer)
-    cells = iter(range(task.cells))
-    drawn = set(task.answer_symbols) | set(task.question_symbols)
-    for character in rendered:
-        style = ""
-        is_cell = character in drawn and not (task.name == "sudoku" and character == " ")
-        if is_cell:
-            cell = next(cells, 0)
-            given = question[cell] == answer[cell]
-            style = "bold green" if answer[cell] != previous[cell] else "dim" if given else ""
-        text.append(character, style)
-    return text.append("\n")

@@ -26,6 +26,7 @@ class Evaluated:
     results: dict[int, dict]  # by K
     control: str = "none"
     adapter: float | None = None  # ||dW|| / ||W||, with a control
+    turns: int = 0  # further tries of puzzles that did not come out
     letter: str = ""  # of its setting, where a report holds several
 
     @property
@@ -191,5 +192,5 @@ def _evaluated(file: Path, found: dict) -> Evaluated:
         raise UserError(f"{file} does not hold results of focus eval") from error
     return Evaluated(
         file.parent, read_config(file.parent / "config.json"), results,
-        found.get("control", "none"), found.get("adapter"),
+        found.get("control", "none"), found.get("adapter"), found.get("turns", 0),
     )  # fmt: skip

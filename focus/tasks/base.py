@@ -239,6 +239,14 @@ class Task(ABC):
             torch.from_numpy(np.array(answers, np.uint8)),
         )
 
+    def turn(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
+        """Questions or answers under random symmetries that keep the label, one for each key."""
+        raise UserError(f"a turned {self.name} may have another answer: there are no further tries")
+
+    def turn_back(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
+        """The inverse of `turn`."""
+        raise NotImplementedError
+
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: TensorRecord, keys: Int[Tensor, " batch"]) -> TensorRecord:
         """A random symmetry of every puzzle, labels included; the identity if there is none."""

@@ -202,12 +202,17 @@ class Sudoku(Task):
     def rate(self, questions: Codes) -> np.ndarray:
         return sudoku_solver.solve_many(questions, self.box)[2]
 
+    def turn(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
+        return _moved(torch.from_numpy(codes), *self._symmetry(keys)).numpy()
+
+    def turn_back(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
+        source, digits = self._symmetry(keys)
+        return _moved(torch.from_numpy(codes), source.argsort(1), digits.argsort(1)).numpy()
+
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: Rows, keys: Int[Tensor, " batch"]) -> Rows:
         source, digits = self._symmetry(keys)
-        return rows.map(
-            lambda codes: digits.gather(1, codes.long().gather(1, source)).to(codes.dtype)
-        )
+        return rows.map(lambda codes: _moved(codes, source, digits))
 
     def _symmetry(
         self, keys: Int[Tensor, " batch"]
@@ -382,6 +387,14 @@ class Sudoku(Task):
             "cell_accuracy": (answer == y.digit).float().mean(-1),
             "valid": once.all(0).all(-1).all(-1).float(),
         }
+
+
+def _moved(
+    codes: UInt8[Tensor, "batch cells"], source: Int[Tensor, "batch cells"],
+    digits: Int[Tensor, "batch codes"],
+) -> UInt8[Tensor, "batch cells"]:  # fmt: skip
+    """Codes taken from where each cell comes from, as what each becomes."""
+    return digits.gather(1, codes.long().gather(1, source)).to(codes.dtype)
 
 
 @lru_cache

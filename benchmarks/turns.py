@@ -1,0 +1,66 @@
+"""How many puzzles come out when those that break the rules are turned and tried again.
+
+python -m benchmarks.turns CHECKPOINT --steps 64 --turns 32 [--limit 1000]
+
+Stores, for each number of turns, the exact rate on the test puzzles and the rollouts it took on
+average. Figures of other checkpoints and steps in the file stay.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from focus.data.sources import open_source
+from focus.data.splits import make_splits
+from focus.evaluation.source import Evaluation, evaluate
+from focus.evaluation.statistics import wilson_interval
+from focus.evaluation.turns import try_turned
+from focus.files import write_text
+from focus.model.checkpoint import fetch, load_model
+
+STORED = Path(__file__).parents[1] / "docs" / "results" / "turns.json"
+
+
+def rates(found: Evaluation, most: int) -> list[dict]:
+    """The exact rate after 0, 1, 2, 4, ... turns, and the rollouts of a puzzle on average."""
+    used, rows = found.diagnostics["turns"], []
+    for turns in [0, *(2**n for n in range(most.bit_length()))]:
+        hits, n = int((found.exact & (used <= turns)).sum()), len(used)
+        low, high = wilson_interval(hits, n)
+        rollouts = 1 + float(np.minimum(used, turns).mean())
+        rows.append(
+            {"turns": turns, "exact": hits / n, "low": low, "high": high, "rollouts": rollouts}
+        )
+    return rows
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint")
+    parser.add_argument("--steps", default="64")
+    parser.add_argument("--turns", type=int, default=32)
+    parser.add_argument("--limit", type=int, help="test puzzles; all by default")
+    parser.add_argument("--data")
+    words = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(fetch(words.checkpoint)).to(device)
+    table = make_splits(open_source(words.data), model.task).test[: words.limit]
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
+    for plain in evaluate(model, table, [int(number) for number in words.steps.split(",")]):
+        found = rates(try_turned(model, table, plain, words.turns), words.turns)
+        about = {"checkpoint": Path(words.checkpoint).name, "steps": plain.steps}
+        stored = [row for row in stored if {k: row[k] for k in about} != about]
+        stored.append({**about, "n": len(table), "results": found})
+        for row in found:
+            print(plain.steps, json.dumps(row), flush=True)
+        write_text(STORED, json.dumps(stored, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

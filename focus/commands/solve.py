@@ -1,0 +1,151 @@
+"""`focus solve`: one puzzle, and its repair."""
+
+import json as json_module
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from focus.commands.evaluate import check_turns, load_checkpoint
+from focus.data.table import Table
+from focus.errors import UserError
+from focus.evaluation.source import Evaluation
+from focus.evaluation.turns import try_turned
+from focus.files import write_text
+from focus.model.checkpoint import Model, released_for
+from focus.model.solver import Solver, evaluating
+from focus.report.examples import example as make_example
+from focus.report.page import standalone
+from focus.report.trajectory import name_solvers, show_repairs
+from focus.tasks.base import Codes
+from focus.training.config import RunConfig
+
+
+def solve(
+    puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
+    checkpoint: str | None = None, steps: int | None = None, watch: bool = False,
+    turns: int = 0, example: str | None = None, seed: int = 0,
+    json: bool = False, html: str | None = None, against: str | None = None,
+) -> None:  # fmt: skip
+    """Solve one puzzle and watch its repair.
+
+    Args:
+        puzzle: the puzzle itself, a file that holds it, or - for standard input.
+        task: sudoku or maze; checked against the checkpoint, else guessed from the puzzle.
+        checkpoint: a released name, a checkpoint folder, the folder of a run, or a hub id;
+            default the released solver of the task.
+        steps: number of updates K; default that of validation.
+        watch: draw every revision; changed cells stand out.
+        turns: where the answer breaks the rules, solve the puzzle again under so many symmetries
+            at most (sudoku).
+        example: in place of a puzzle: easy, medium, hard or extreme generates one.
+        seed: which example.
+        json: print one JSON object instead: answer, valid, steps.
+        html: also write the repair as one HTML file that plays it, without a server.
+        against: with --html, a second checkpoint to show beside it.
+    """
+    if against and not html:
+        raise UserError("--against goes with --html FILE")
+    if example and puzzle != "-":
+        raise UserError("--example makes the puzzle; leave PUZZLE out")
+    text = "" if example else _puzzle_text(puzzle)
+    checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
+    lines = text.strip("\r\n").count("\n") + 1
+    side = lines if lines > 1 else None
+    solver, config = load_checkpoint(checkpoint, task, side)
+    if not isinstance(solver, Solver):
+        raise UserError(f"{checkpoint} writes its answer; it has no revisions to solve with")
+    steps = config.eval_steps if steps is None else steps
+    if steps < 1:
+        raise UserError(f"--steps takes a number from 1, not {steps}")
+    check_turns(turns)
+    question = make_example(config.task, example, seed) if example else config.task.parse(text)
+    if html:
+        shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
+        if against:
+            shown.append((against, *load_checkpoint(against, config.task.name, side)))
+        write_text(Path(html), standalone(show_repairs(name_solvers(shown), question, steps)))
+    answer, valid = _revise(solver, question, steps, watch and not json)
+    tried = 0
+    if turns and not valid:
+        answer, valid, tried = _turn(solver, question, answer, steps, turns)
+    if json:
+        told = {"answer": config.task.answer_text(answer), "valid": valid, "steps": steps}
+        told |= {"turns": tried} if turns else {}
+        sys.stdout.write(json_module.dumps(told) + "\n")
+        return
+    if not watch or tried:
+        print(config.task.render(question, answer))
+    within = f"{steps} steps" + (f" and {tried} turns" if tried else "")
+    if valid:
+        print(f"solved at turn {tried}" if tried else "solved")
+    else:
+        print(f"not solved in {within}: the answer breaks the rules")
+
+
+def _turn(
+    solver: Solver, question: Codes, answer: Codes, steps: int, turns: int
+) -> tuple[Codes, bool, int]:
+    """Further tries of a puzzle: the last answer, whether it is right, and how many it took."""
+    table = Table(question[None], question[None], np.zeros(1, int), "")  # its label is not known
+    wrong = {"valid": np.zeros(1)}
+    found = try_turned(
+        solver, table, Evaluation(steps, np.zeros(1, bool), answer[None], wrong), turns
+    )
+    tried = int(found.diagnostics["turns"][0])
+    return found.answers[0], bool(found.diagnostics["valid"][0]), tried
+
+
+def _puzzle_text(puzzle: str) -> str:
+    if puzzle == "-":
+        return sys.stdin.read()
+    try:
+        path = Path(puzzle)
+        return path.read_text(encoding="utf-8") if path.is_file() else puzzle
+    except (OSError, ValueError):  # too long for a file name: it is a puzzle
+        return puzzle
+
+
+@torch.no_grad()
+def _revise(solver: Solver, question: Codes, steps: int, watch: bool) -> tuple[Codes, bool]:
+    """Roll out, drawing each step if asked to; the last answer, and whether it is right."""
+    task = solver.task
+    device = next(solver.parameters()).device
+    x, _ = task.unpack(task.pack(question[None], question[None]).to(device))
+    with evaluating(solver), Live(console=Console(), auto_refresh=False) as live:
+        conditioning, state = solver.encode(x), solver.updater.initial(x)
+        previous = question
+        answer = question
+        for step in range(1, steps + 1):
+            state = solver.updater(state, conditioning, x)
+            answer = task.answer_codes(task.decode(state.z, x), x)[0]
+            if watch:
+                live.update(_drawing(solver, question, answer, previous, step), refresh=True)
+                time.sleep(0.05)
+            previous = answer
+    verdict = task.judge(question[None], answer[None])
+    return answer, bool(verdict.valid[0])
+
+
+def _drawing(solver: Solver, question: Codes, answer: Codes, previous: Codes, step: int) -> Text:
+    """The answer as text: changed cells bold, the puzzle's own cells dim."""
+    task, text = solver.task, Text(f"step {step}\n")
+    rendered = task.render(question, answer)
+    cells = iter(range(task.cells))
+    drawn = set(task.answer_symbols) | set(task.question_symbols)
+    for character in rendered:
+        style = ""
+        is_cell = character in drawn and not (task.name == "sudoku" and character == " ")
+        if is_cell:
+            cell = next(cells, 0)
+            given = question[cell] == answer[cell]
+            style = "bold green" if answer[cell] != previous[cell] else "dim" if given else ""
+        text.append(character, style)
+    return text.append("\n")
