@@ -237,8 +237,8 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, leak, turns, maze, maze_paths, maze_larger,
-    speed, speed_on_a_cpu,
+    releases, sudoku, changes, controls, with_and_without, leak, turns, maze, maze_paths,
+    maze_larger, speed, speed_on_a_cpu,
 )  # fmt: skip
 TABLES = {table.__name__: table for table in _TABLES}
 

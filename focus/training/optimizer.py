@@ -104,24 +104,33 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure=None):
         """One update."""
         group = self.param_groups[0]
+        weights = group["params"]
+        moments = [self.state[weight]["exp_avg"] for weight in weights]
+        gradients = [weight.grad for weight in weights]
+        torch._foreach_mul_(moments, self.momentum)
+        torch._foreach_add_(moments, gradients)
+        directions = torch._foreach_add(gradients, moments, alpha=self.momentum)
         pieces: dict[tuple[int, ...], list[Tensor]] = {}
         places = []
-        for weight, count in zip(group["params"], self.stacked, strict=True):
-            moved = self.state[weight]["exp_avg"].mul_(self.momentum).add_(weight.grad)
-            for piece in (weight.grad + self.momentum * moved).chunk(count):
+        for direction, count in zip(directions, self.stacked, strict=True):
+            for piece in direction.chunk(count):
                 wide = piece if len(piece) <= piece.shape[1] else piece.T
                 same = pieces.setdefault(tuple(wide.shape), [])
                 places.append((tuple(wide.shape), len(same), wide is not piece))
                 same.append(wide)
-        solved = {shape: orthogonal(torch.stack(same)) for shape, same in pieces.items()}
+        scale = {shape: _LIKE_ADAMW * max(shape) ** 0.5 for shape in pieces}
+        solved = {n: orthogonal(torch.stack(same)) * scale[n] for n, same in pieces.items()}
         at = iter(places)
-        for weight, count in zip(group["params"], self.stacked, strict=True):
-            parts = []
-            for shape, place, turned in (next(at) for _ in range(count)):
-                piece = solved[shape][place] * (_LIKE_ADAMW * max(shape) ** 0.5)
-                parts.append(piece.T if turned else piece)
-            weight.mul_(1 - group["lr"] * self.weight_decay)
-            weight.sub_(torch.cat(parts) * group["lr"])
+        changes = []
+        for count in self.stacked:
+            parts = [
+                solved[shape][place].T if turned else solved[shape][place]
+                for shape, place, turned in (next(at) for _ in range(count))
+            ]
+            changes.append(torch.cat(parts))
+        torch._foreach_mul_(changes, group["lr"])
+        torch._foreach_mul_(weights, 1 - group["lr"] * self.weight_decay)
+        torch._foreach_sub_(weights, changes)
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

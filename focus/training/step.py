@@ -162,16 +162,13 @@ class Step:
         # At first the average reaches back over a tenth of the run so far, lest it keep the start.
         done = self.update.float()
         decay = ((1 + done) / (10 + done)).clamp(max=self.config.optimizer.ema)
-        if alone:
-            decay = decay**self.config.round
+        share = 1 - (decay**self.config.round if alone else decay)
         for part in parts:
             for optimizer in part.optimizers:
                 optimizer.step()
             for average, weight in zip(part.average, part.weights, strict=True):
-                average.lerp_(weight, 1 - decay)
-        for weight in weights:
-            assert weight.grad is not None
-            weight.grad.zero_()
+                average.lerp_(weight, share)
+        torch._foreach_zero_([weight.grad for weight in weights if weight.grad is not None])
 
     def _changing(self) -> list[Tensor]:
         """Every tensor that an update changes."""
