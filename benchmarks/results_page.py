@@ -176,7 +176,7 @@ def with_and_without() -> str:
             for stored in (ours, control)
         )
         gain, low, high = (100 * value for value in paired_difference(with_it, without))
-        rows.append([str(result["steps"]), f"{gain:+.1f}", f"{low:+.1f} to {high:+.1f}"])
+        rows.append([str(result["steps"]), f"{gain:+.2f}", f"{low:+.2f} to {high:+.2f}"])
     return _markdown(rows)
 
 

@@ -25,9 +25,9 @@ STORED = Path(__file__).parents[1] / "docs" / "results" / "turns.json"
 
 
 def rates(found: Evaluation, most: int) -> list[dict]:
-    """The exact rate after 0, 1, 2, 4, ... turns, and the rollouts of a puzzle on average."""
+    """The exact rate after 0, 1, 2, 4, ... `most` turns, and the rollouts of a puzzle."""
     used, rows = found.diagnostics["turns"], []
-    for turns in [0, *(2**n for n in range(most.bit_length()))]:
+    for turns in sorted({0, most, *(2**n for n in range(most.bit_length()))}):
         hits, n = int((found.exact & (used <= turns)).sum()), len(used)
         low, high = wilson_interval(hits, n)
         rollouts = 1 + float(np.minimum(used, turns).mean())
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--data")
     words = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     model = load_model(fetch(words.checkpoint)).to(device)
     table = make_splits(open_source(words.data), model.task).test[: words.limit]
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
@@ -56,7 +57,7 @@ def main() -> None:
         found = rates(try_turned(model, table, plain, words.turns), words.turns)
         about = {"checkpoint": Path(words.checkpoint).name, "steps": plain.steps}
         stored = [row for row in stored if {k: row[k] for k in about} != about]
-        stored.append({**about, "n": len(table), "results": found})
+        stored.append({**about, "n": len(table), "device": name, "results": found})
         for row in found:
             print(plain.steps, json.dumps(row), flush=True)
         write_text(STORED, json.dumps(stored, indent=1) + "\n")

@@ -14,3 +14,6 @@ focus train sudoku-quick --out "$out/run" --resume \
 
 python -m benchmarks.release "$out/run" sudoku-none --steps 16,32,64,128,256 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_none.sh)."
+
+# Puzzles whose answer breaks the rules, turned and tried again.
+python -m benchmarks.turns sudoku-none --steps 64 --turns 32

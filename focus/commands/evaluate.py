@@ -21,7 +21,7 @@ from focus.data.table import Table, side_of_file
 from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
-from focus.evaluation.turns import try_turned
+from focus.evaluation.turns import check_turns, try_turned
 from focus.files import write_text
 from focus.model.checkpoint import Model, checkpoint_folder, fetch, has_adapter, load_model
 from focus.training.config import RunConfig, read_config
@@ -80,7 +80,7 @@ def eval_(
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
         raise UserError(f"--limit takes a number from 1, not {limit}")
-    check_turns(turns)
+    check_turns(solver, turns)
     source = open_source(data or _training_source(config))
     # A single file is evaluated whole, whatever split it may have been cut from.
     whole = isinstance(source, File)
@@ -126,18 +126,13 @@ def eval_(
     Console().print(text)
     last = results[-1]
     after = f" after {last.steps} steps" if last.steps else ""
+    after += f" and {turns} turns at most" if turns else ""
     print(f"{last.exact.sum():,} of {len(last.exact):,} puzzles came out exact{after}")
     if control != "none":
         size = (
             f"; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}" if "adapter" in about else ""
         )
         print(f"control: {control}{size}")
-
-
-def check_turns(turns: int) -> None:
-    """Refuse a negative number of further tries."""
-    if turns < 0:
-        raise UserError(f"--turns takes a number from 0, not {turns}")
 
 
 def _numbers(text: str) -> list[int]:

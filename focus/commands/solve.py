@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from focus.commands.evaluate import check_turns, load_checkpoint
+from focus.commands.evaluate import load_checkpoint
 from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.source import Evaluation
-from focus.evaluation.turns import try_turned
+from focus.evaluation.turns import check_turns, try_turned
 from focus.files import write_text
 from focus.model.checkpoint import Model, released_for
 from focus.model.solver import Solver, evaluating
@@ -47,7 +47,7 @@ def solve(
             at most (sudoku).
         example: in place of a puzzle: easy, medium, hard or extreme generates one.
         seed: which example.
-        json: print one JSON object instead: answer, valid, steps.
+        json: print one JSON object instead: answer, valid, steps (and turns).
         html: also write the repair as one HTML file that plays it, without a server.
         against: with --html, a second checkpoint to show beside it.
     """
@@ -65,7 +65,7 @@ def solve(
     steps = config.eval_steps if steps is None else steps
     if steps < 1:
         raise UserError(f"--steps takes a number from 1, not {steps}")
-    check_turns(turns)
+    check_turns(solver, turns)
     question = make_example(config.task, example, seed) if example else config.task.parse(text)
     if html:
         shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
@@ -93,7 +93,7 @@ def solve(
 def _turn(
     solver: Solver, question: Codes, answer: Codes, steps: int, turns: int
 ) -> tuple[Codes, bool, int]:
-    """Further tries of a puzzle: the last answer, whether it is right, and how many it took."""
+    """The first right answer of further tries, or the old one; whether it is right; the tries."""
     table = Table(question[None], question[None], np.zeros(1, int), "")  # its label is not known
     wrong = {"valid": np.zeros(1)}
     found = try_turned(

@@ -18,13 +18,22 @@ from focus.model.solver import Solver
 from focus.random import example_keys
 
 
+def check_turns(model: Model, turns: int) -> None:
+    """Refuse further tries where there can be none."""
+    if turns < 0:
+        raise UserError(f"--turns takes a number from 0, not {turns}")
+    if turns and not isinstance(model, Solver):
+        raise UserError("--turns is for solvers that revise; this one writes its answer")
+    if turns and not model.task.can_turn:
+        raise UserError(f"--turns: a turned {model.task.name} may have another answer")
+
+
 def try_turned(
     model: Model, table: Table, found: Evaluation, turns: int, batch: int | None = None
 ) -> Evaluation:
     """The evaluation with answers that break the rules replaced by the first turned one that does
     not, of at most `turns` for each puzzle; `turns` among its diagnostics counts them."""
-    if not isinstance(model, Solver):
-        raise UserError("turned puzzles are for solvers that revise; this one writes its answer")
+    check_turns(model, turns)
     task = model.task
     exact, answers = found.exact.copy(), found.answers.copy()
     diagnostics = {name: values.copy() for name, values in found.diagnostics.items()}

@@ -93,6 +93,7 @@ class Task(ABC):
     hub_dataset = ""  # its public data set
     validation_from = "train"  # the split that validation puzzles are taken from
     padded = False  # whether some tokens can be padding
+    can_turn = False  # whether its symmetries keep the label, for further tries
 
     # ------------------------------------------------------------------ sizes
     @classmethod
@@ -241,7 +242,7 @@ class Task(ABC):
 
     def turn(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
         """Questions or answers under random symmetries that keep the label, one for each key."""
-        raise UserError(f"a turned {self.name} may have another answer: there are no further tries")
+        raise NotImplementedError
 
     def turn_back(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
         """The inverse of `turn`."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-from focus.graphs import record
+from focus.graphs import record, warm_up
 
 
 class Graphs:
@@ -27,6 +27,7 @@ class Graphs:
         """Record a piece of work; what the warm-ups changed is put back."""
         random_state = torch.cuda.get_rng_state(self.device)
         before = [tensor.detach().clone() for tensor in self.changing()]
+        warm_up(work)
         graph = record(work, self._pool)
         with torch.no_grad():
             for tensor, value in zip(self.changing(), before, strict=True):

@@ -1,6 +1,7 @@
 """Further tries under symmetries: more puzzles come out, and the right way round."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from focus.cli import main
 from focus.data.table import write_table
 from focus.errors import UserError
 from focus.evaluation.source import evaluate
-from focus.evaluation.turns import try_turned
-from focus.model.solver import Solver
+from focus.evaluation.turns import check_turns, try_turned
+from focus.model.backbone import BackboneConfig
+from focus.model.solver import Solver, SolverConfig
+from focus.model.writer import Writer
 from focus.tasks import Maze, Sudoku
 
 
@@ -47,12 +50,14 @@ def test_turned_puzzles_come_out_more_often_and_are_turned_back(solver, real_sud
 
 def test_labels_are_not_looked_at(solver, real_sudokus):
     table = real_sudokus[:20]
-    (plain,) = evaluate(solver, table, [16])
-    wanted = try_turned(solver, table, plain, 2)
-    table.answers[:] = np.roll(table.answers, 1, 0)
-    (plain,) = evaluate(solver, table, [16])
-    found = try_turned(solver, table, plain, 2)
-    np.testing.assert_array_equal(found.answers, wanted.answers)
+    wrong = replace(table, answers=np.roll(table.answers, 1, 0))
+    found = []
+    for labelled in (table, wrong):
+        (plain,) = evaluate(solver, labelled, [16])
+        found.append(try_turned(solver, labelled, plain, 2))
+    np.testing.assert_array_equal(found[0].answers, found[1].answers)
+    for name in ("turns", "valid"):
+        np.testing.assert_array_equal(found[0].diagnostics[name], found[1].diagnostics[name])
 
 
 def test_the_commands_take_turns(solver, real_sudokus, tmp_path, capsys):
@@ -82,6 +87,11 @@ def test_the_commands_take_turns(solver, real_sudokus, tmp_path, capsys):
     assert "--turns takes a number from 0" in capsys.readouterr().err
 
 
-def test_mazes_have_no_further_tries(real_mazes):
-    with pytest.raises(UserError, match="may have another answer"):
-        Maze().turn(real_mazes.questions[:1], torch.zeros(1, dtype=torch.long))
+def test_mazes_and_writers_have_no_further_tries(tmp_path, capsys):
+    """Refused before anything is evaluated."""
+    Solver(Maze(size=8), SolverConfig()).save_pretrained(tmp_path / "maze")
+    assert main(["eval", str(tmp_path / "maze"), "--turns", "2", "--data", "generated"]) == 2
+    assert "a turned maze may have another answer" in capsys.readouterr().err
+    writer = Writer(Sudoku(box=2), SolverConfig(BackboneConfig("tiny-llama"), answer="written"))
+    with pytest.raises(UserError, match="writes its answer"):
+        check_turns(writer, 1)

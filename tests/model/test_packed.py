@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -37,6 +38,19 @@ def test_packed_weights_are_those_of_the_moment(monkeypatch):
     with torch.no_grad():
         solver.updater.head.weight.mul_(2)
     assert not torch.allclose(before, answer())
+
+
+def test_dropout_of_a_packed_step_follows_the_generator(monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, **_: function)
+    solver = a_solver(replace(BIAS, dropout=0.2), "cpu")
+    x, y = batch(solver.task)
+    solver.updater.compile_step()
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(gradients(solver, x, y)["updater.blocks.0.down.weight"])
+    assert torch.equal(found[0], found[1])
+    assert not torch.allclose(found[0], found[2])
 
 
 @pytest.mark.gpu

@@ -1,5 +1,7 @@
 """On a GPU: a captured update is the eager one."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -133,3 +135,9 @@ def test_recomputed_activations_are_no_hindrance(tmp_path):
     trainer = Trainer(config, tmp_path, "cuda:0")
     trainer.run()
     assert trainer.on_device.captured
+
+
+def test_a_compiled_captured_run_equals_a_compiled_eager_one():
+    command = [sys.executable, "-m", "tests.training.compiled_run"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]

@@ -14,8 +14,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from focus.evaluation.transfer import steady
-
-_LOOK = 16  # tokens between two looks at which rows have ended; each look waits for the device
+from focus.evaluation.transfer.steady import LOOK
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,9 @@ def complete(
     model: Any, prompts: Sequence[Sequence[int]], cap: int, ends: Sequence[int], device: str
 ) -> list[Completion]:
     """The greedy completions of one batch, of at most `cap` tokens."""
-    ids, mask = _pad_left(prompts, device)
-    write = steady.write if steady.is_steady(model) else _write_growing
+    ids, mask = pad_left(prompts, device)
+    # On a CPU nothing is gained by attending to keys that are not there yet.
+    write = steady.write if ids.is_cuda and steady.is_steady(model) else _write_growing
     return [_cut(row, set(ends)) for row in write(model, ids, mask, cap, ends).tolist()]
 
 
@@ -69,7 +69,7 @@ def _write_growing(
         written[rows, number] = token
         ended |= torch.isin(token, ending)
         ids, position = token[:, None], position[:, -1:] + 1
-        if number % _LOOK == _LOOK - 1 and bool(ended.any()):
+        if number % LOOK == LOOK - 1 and bool(ended.any()):
             going = (~ended).nonzero()[:, 0]
             if not len(going):
                 break
@@ -80,9 +80,10 @@ def _write_growing(
     return written
 
 
-def _pad_left(
+def pad_left(
     prompts: Sequence[Sequence[int]], device: str
 ) -> tuple[Int[Tensor, "batch length"], Bool[Tensor, "batch length"]]:
+    """Prompts of one length, and where they are not padding."""
     width = max(len(prompt) for prompt in prompts)
     ids = torch.zeros(len(prompts), width, dtype=torch.long)
     mask = torch.zeros(len(prompts), width, dtype=torch.bool)

@@ -1,7 +1,7 @@
-"""Greedy completions whose every token is the same work; on a GPU it is one replay of a graph.
+"""Greedy completions on a GPU: a token of all rows is one replay of a CUDA graph.
 
-Written token by token, a small model spends its time on launches: here keys and values lie in
-buffers of their final size, so that the work of a token can be recorded once. Attention of one
+Written token by token, a small model spends its time on launches. Here keys and values lie in
+buffers of their final size, so that every token is the same work, recorded once. Attention of one
 query reads each key once for all heads that share it.
 """
 
@@ -12,18 +12,27 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from focus.graphs import WARM_UPS, record
+from focus.graphs import WARM_UPS, record, warm_up
 
-_LOOK = 16  # tokens between two looks at which rows have ended
+LOOK = 16  # tokens between two looks at which rows have ended; each look waits for the device
 _ATTENTION = "focus_one_query"
 
 
 def is_steady(model: Any) -> bool:
-    """Whether all layers of a model attend to everything written so far."""
+    """Whether a model's attention is the usual one, to everything written so far.
+
+    Others (sliding windows, alibi, attention of the model's own) would need other work here.
+    """
     from transformers import StaticCache
     from transformers.cache_utils import StaticLayer
 
-    layers = StaticCache(config=model.config, max_cache_len=1).layers
+    base, config = getattr(model, "get_base_model", lambda: model)(), model.config
+    usual = config._attn_implementation in ("sdpa", _ATTENTION)
+    if not usual or not base._supports_attention_backend or getattr(config, "alibi", False):
+        return False
+    if getattr(config, "attn_logit_softcapping", None) is not None:
+        return False
+    layers = StaticCache(config=config, max_cache_len=1).layers
     return all(type(layer) is StaticLayer for layer in layers)
 
 
@@ -59,7 +68,11 @@ class Rows:
         if self._graph is not None:
             self._graph.replay()
         elif self.captured and most >= WARM_UPS:
-            self._graph = record(self._advance)  # the runs before it write real tokens
+            warm_up(self._advance)  # these are real tokens: nothing has to be put back
+            try:
+                self._graph = record(self._advance)
+            except RuntimeError:  # a model that waits for the host goes on without a graph
+                self.captured = False
             return WARM_UPS
         else:
             self._advance()
@@ -101,15 +114,14 @@ def write(
     rows = Rows(model, prompts, mask, cap, ends)
     finished = torch.full_like(rows.written, ends[0])
     numbers = torch.arange(len(prompts), device=prompts.device)
-    number, look = 1, _LOOK
+    number, look = 1, LOOK
     while number < cap:
         number += rows.advance(cap - number)
         if number >= look:
-            look += _LOOK
+            look += LOOK
             going = (~rows.ended).nonzero()[:, 0]
-            # Fewer rows are worth a copy of the cache, and fewer still another recording.
-            if len(going) > (0.5 if rows.captured else 0.8) * len(numbers):
-                continue
+            if len(going) > 0.5 * len(numbers):
+                continue  # not worth another recording
             finished[numbers] = rows.written
             if not len(going):
                 return finished
@@ -136,9 +148,9 @@ def _attend(
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     rows, heads, queries, size = query.shape
-    if queries > 1 or attention_mask is None:
+    if queries > 1 or attention_mask is None or others.get("position_bias") is not None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **others)
     asked = query.view(rows, key.shape[1], -1, size)
     scores = (asked @ key.transpose(2, 3)).float() * (others.get("scaling") or size**-0.5)
     weights = scores.masked_fill(~attention_mask, -torch.inf).softmax(-1)
-    return (weights.to(value.dtype) @ value).view(rows, 1, heads, size), None
+    return (weights.to(value.dtype) @ value).view(rows, 1, heads, -1), None

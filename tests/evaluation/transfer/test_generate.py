@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from focus.evaluation.transfer import steady
-from focus.evaluation.transfer.generate import batches, complete
+from focus.evaluation.transfer.generate import batches, complete, pad_left
 from focus.model.backbone import BackboneConfig, add_lora
 from focus.model.pretrained import load_language_model
 
@@ -27,42 +27,44 @@ def _by_hand(model, prompt, cap, end):
     return written, False
 
 
-def _growing(patch) -> None:
-    """As if the model did not attend to everything."""
-    patch.setattr(steady, "is_steady", lambda model: False)
+PROMPTS = ("a", "much longer than a", "2 + 2", "x" * 40)
 
 
-@pytest.mark.parametrize("way", ["steady", "growing"])
-def test_batched_completions_equal_single_ones_of_a_slow_loop(way, monkeypatch):
+def test_batched_completions_equal_single_ones_of_a_slow_loop():
     model, codec = _model()
-    texts = ["a", "much longer than a", "2 + 2", "x" * 40]
-    prompts = [codec.encode(text) for text in texts]
+    prompts = [codec.encode(text) for text in PROMPTS]
     # An end that one of the rows meets early, so that rows leave the batch at different times.
     slow = [_by_hand(model, prompt, 40, -1)[0] for prompt in prompts]
     end = slow[1][3]
     wanted = [_by_hand(model, prompt, 40, end) for prompt in prompts]
-    if way == "growing":
-        _growing(monkeypatch)
     found = complete(model, prompts, 40, [end], "cpu")
     assert [(one.ids, one.finished) for one in found] == wanted
     assert len({finished for _, finished in wanted}) == 2
 
 
+def _steadily(model, prompts, cap, ends, device="cpu") -> list:
+    """The work of a GPU; on a CPU without a graph."""
+    ids, mask = pad_left(prompts, device)
+    assert steady.is_steady(model)
+    with torch.inference_mode():
+        written = steady.write(model, ids, mask, cap, ends).tolist()
+    ends = set(ends)
+    return [next((row[:n] for n, t in enumerate(row) if t in ends), row) for row in written]
+
+
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-qwen3"])
 @pytest.mark.parametrize("cap", [1, 2, 17, 40])
-def test_both_ways_write_the_same(name, cap, monkeypatch):
+def test_steady_work_writes_the_same(name, cap):
     """Ends that most rows meet make rows leave."""
     model, codec = _model(name)
-    prompts = [codec.encode(text) for text in ("a", "much longer than a", "2 + 2", "x" * 40)]
+    prompts = [codec.encode(text) for text in PROMPTS]
     slow = complete(model, prompts, 40, [-1], "cpu")
     for ends in ([slow[1].ids[3]], [row.ids[5] for row in slow[:3]]):
-        found = complete(model, prompts, cap, ends, "cpu")
-        with monkeypatch.context() as patch:
-            _growing(patch)
-            assert complete(_model(name)[0], prompts, cap, ends, "cpu") == found
+        wanted = [one.ids for one in complete(_model(name)[0], prompts, cap, ends, "cpu")]
+        assert _steadily(_model(name)[0], prompts, cap, ends) == wanted
 
 
-def test_an_adapter_is_read(monkeypatch):
+def test_steady_work_reads_an_adapter():
     def adapted():
         model = add_lora(_model()[0], BackboneConfig("tiny-llama")).eval()
         random = torch.Generator().manual_seed(0)
@@ -73,23 +75,38 @@ def test_an_adapter_is_read(monkeypatch):
         return model
 
     prompts = [_model()[1].encode(text) for text in ("a", "2 + 2")]
-    found = complete(adapted(), prompts, 12, [-1], "cpu")
-    assert found != complete(_model()[0], prompts, 12, [-1], "cpu")
-    _growing(monkeypatch)
-    assert complete(adapted(), prompts, 12, [-1], "cpu") == found
+    found = _steadily(adapted(), prompts, 12, [-1])
+    assert found != _steadily(_model()[0], prompts, 12, [-1])
+    assert found == [one.ids for one in complete(adapted(), prompts, 12, [-1], "cpu")]
+
+
+@pytest.mark.parametrize("family", ["gptj", "bloom", "mistral"])
+def test_other_attention_is_not_taken_for_the_usual_one(family):
+    """GPT-J has its own, Bloom's depends on distance, this Mistral looks back a little."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    sizes = {
+        "gptj": dict(n_embd=32, n_layer=1, n_head=2, rotary_dim=8),
+        "bloom": dict(hidden_size=32, n_layer=1, n_head=2),
+        "mistral": dict(
+            hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+            num_key_value_heads=1, sliding_window=4,
+        ),
+    }[family]  # fmt: skip
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, vocab_size=64, **sizes))
+    assert not steady.is_steady(model)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_recorded_tokens_are_the_eager_ones(monkeypatch):
-    model, codec = _model()
-    model = model.float().to("cuda:0")
-    prompts = [codec.encode(text) for text in ("a", "much longer than a", "2 + 2", "x" * 40)]
-    for cap, ends in ((40, [-1]), (40, [ord("a")]), (2, [-1]), (1, [-1])):
-        found = complete(model, prompts, cap, ends, "cuda:0")
-        with monkeypatch.context() as patch:
-            _growing(patch)
-            assert complete(model, prompts, cap, ends, "cuda:0") == found
+@pytest.mark.parametrize("cap", [1, 2, 3, 40])
+def test_recorded_tokens_are_the_eager_ones(cap):
+    prompts = [_model()[1].encode(text) for text in PROMPTS]
+    slow = complete(_model()[0].float(), prompts, 40, [-1], "cpu")
+    for ends in ([-1], [row.ids[20] for row in slow[:3]]):
+        wanted = [one.ids for one in complete(_model()[0].float(), prompts, cap, ends, "cpu")]
+        model = _model()[0].float().to("cuda:0")
+        assert _steadily(model, prompts, cap, ends, "cuda:0") == wanted
 
 
 def test_batches_hold_every_prompt_once_longest_first():

@@ -1,0 +1,47 @@
+"""A maze solver on mazes larger than those it was trained on.
+
+python -m benchmarks.larger_mazes CHECKPOINT FILE... [--steps 16,32,64,128]
+
+Each file holds mazes of one side, as `focus data generate --task maze --side N` makes them.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+
+from focus.data.sources import open_source
+from focus.data.table import side_of_file
+from focus.evaluation.source import evaluate
+from focus.files import write_text
+from focus.model.checkpoint import fetch, load_model
+
+STORED = Path(__file__).parents[1] / "docs" / "results" / "maze-larger.json"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--steps", default="16,32,64,128")
+    words = parser.parse_args()
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    found: dict = {"checkpoint": Path(words.checkpoint).name, "device": name}
+    for file in words.files:
+        side = side_of_file(file)
+        model = load_model(fetch(words.checkpoint), side).to(device)
+        table = open_source(str(file)).load(model.task, "test")
+        results = evaluate(model, table, [int(number) for number in words.steps.split(",")])
+        found[str(side)] = [result.summary() for result in results]
+        for row in found[str(side)]:
+            print(side, json.dumps(row), flush=True)
+    write_text(STORED, json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
