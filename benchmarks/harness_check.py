@@ -3,6 +3,10 @@
 pip install lm-eval
 focus transfer VARIANT --benchmarks cruxeval-o --limit 100 --allow-code --out DIR
 python -m benchmarks.harness_check DIR VARIANT [--peft ADAPTER] --data DATA --limit 100
+python -m benchmarks.harness_check --answers --data DATA --limit 200
+
+With `--answers` no model writes: both evaluators judge each item's reference answer and that of
+the next item, so that there is something to agree about where a small model has nothing right.
 
 The harness's own CruxEval task, its extraction and its evaluator, with our prompt, zero-shot and
 greedy, from the local file. Its evaluator runs programs without a sandbox: give it completions that
@@ -20,6 +24,7 @@ import torch
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.items import Item
+from focus.evaluation.transfer.run import by_execution
 from focus.evaluation.transfer.store import Scored, Store
 from focus.files import write_text
 from focus.model.pretrained import installed
@@ -48,6 +53,9 @@ metric_list:
 """
 
 
+_KIND = {"cruxeval-o": "output", "cruxeval-i": "input"}  # the harness's names
+
+
 def harness_samples(
     benchmark: Benchmark, items: list[Item], backbone: str, peft: str | None, cap: int, batch: int
 ) -> dict[str, tuple[str, bool]]:
@@ -62,7 +70,7 @@ def harness_samples(
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         task = _TASK.format(
             harness=Path(lm_eval.__file__).parent, items=file, cap=cap,
-            kind=benchmark.name.replace("cruxeval-o", "output").replace("cruxeval-i", "input"),
+            kind=_KIND[benchmark.name],
         )  # fmt: skip
         Path(temporary, "focus_check.yaml").write_text(task)
         folder = installed(backbone) or backbone
@@ -93,13 +101,35 @@ def agreement(ours: dict[str, Scored], theirs: dict[str, tuple[str, bool]]) -> d
     }
 
 
+def judged_answers(benchmark: Benchmark, items: list[Item]) -> dict:
+    """Both evaluators on right answers, and on those of the next item, most of which are wrong."""
+    from lm_eval.tasks.cruxeval import utils
+
+    texts = [item.gold for item in items] + [item.gold for item in (*items[1:], items[0])]
+    twice = [*items, *items]
+    ours = [right for _, right, _ in by_execution(benchmark, twice, texts, lambda done: None)]
+    build = getattr(utils, f"build_predictions_{_KIND[benchmark.name]}_cot")
+    programs = build([[text] for text in texts], [item.fields for item in twice])
+    theirs = [utils.check_correctness(program) for (program,) in programs]
+    n = len(items)
+    return {
+        "items": n,
+        "same_verdict": sum(a == b for a, b in zip(ours, theirs, strict=True)),
+        "of": 2 * n,
+        "ours_right": {"reference": sum(ours[:n]), "next item": sum(ours[n:])},
+        "harness_right": {"reference": sum(theirs[:n]), "next item": sum(theirs[n:])},
+        "differ_on": [twice[i].id for i in range(2 * n) if ours[i] != theirs[i]],
+    }
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run", type=Path, help="the --out of focus transfer")
-    parser.add_argument("variant")
+    parser.add_argument("run", type=Path, nargs="?", help="the --out of focus transfer")
+    parser.add_argument("variant", nargs="?")
+    parser.add_argument("--answers", action="store_true", help="judge reference answers alone")
     parser.add_argument("--peft", help="folder of the adapter")
     parser.add_argument("--benchmark", default="cruxeval-o", choices=("cruxeval-o", "cruxeval-i"))
     parser.add_argument("--data", required=True)
@@ -107,18 +137,23 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--store", type=Path, help="JSON file to add the figures to")
     words = parser.parse_args()
-    folder = words.run / words.variant
-    settings = json.loads((folder / "settings.json").read_text())
+    if not words.answers and words.variant is None:
+        parser.error("name the folder and the variant, or --answers")
     benchmark = BENCHMARKS[words.benchmark]
     items = benchmark.items(words.data)[: words.limit]
-    theirs = harness_samples(
-        benchmark, items, settings["backbone"], words.peft, settings["max_tokens"], words.batch
-    )
-    found = agreement(Store(folder).scores(benchmark.name), theirs)
+    if words.answers:
+        found = judged_answers(benchmark, items)
+    else:
+        folder = words.run / words.variant
+        settings = json.loads((folder / "settings.json").read_text())
+        theirs = harness_samples(
+            benchmark, items, settings["backbone"], words.peft, settings["max_tokens"], words.batch
+        )
+        found = agreement(Store(folder).scores(benchmark.name), theirs)
     print(json.dumps(found, indent=1))
     if words.store:
         known = json.loads(words.store.read_text()) if words.store.exists() else {}
-        known[f"{words.variant} {words.benchmark}"] = found
+        known[f"{words.variant or 'answers'} {words.benchmark}"] = found
         write_text(words.store, json.dumps(known, indent=1) + "\n")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from focus.evaluation.statistics import paired_difference
+from focus.evaluation.transfer import BENCHMARKS
 from focus.files import write_text
 from focus.report import paper
 from focus.report.drawing import PALETTE
@@ -205,6 +206,19 @@ def turns() -> str:
     return _markdown(rows)
 
 
+def harness() -> str:
+    """Both evaluators of CruxEval on answers whose truth is known."""
+    rows = [["benchmark", "answers judged", "right by", "reference", "next item's", "same verdict"]]
+    for name, found in _stored("harness").items():
+        if not name.startswith("answers "):
+            continue
+        benchmark, same = BENCHMARKS[name.removeprefix("answers ")].title, found["same_verdict"]
+        for who, key in (("focus", "ours_right"), ("lm-evaluation-harness", "harness_right")):
+            right = [f"{found[key][kind]} of {found['items']}" for kind in found[key]]
+            rows.append([benchmark, str(found["of"]), who, *right, str(same)])
+    return _markdown(rows)
+
+
 def speed() -> str:
     """Throughput of the captured step."""
     rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
@@ -238,7 +252,7 @@ def speed_on_a_cpu() -> str:
 
 _TABLES = (
     releases, sudoku, changes, controls, with_and_without, leak, turns, maze, maze_paths,
-    maze_larger, speed, speed_on_a_cpu,
+    maze_larger, harness, speed, speed_on_a_cpu,
 )  # fmt: skip
 TABLES = {table.__name__: table for table in _TABLES}
 
