@@ -101,7 +101,7 @@ def train(json: bool = False) -> None:
 
     Without replay and with it at every stage, captured and eager on a GPU, with the shares of the
     language model, the updater and the optimizer, TFLOP/s beside those of a large matrix product,
-    and the peak memory.
+    the peak memory, and how long the first update takes, compilation included.
     """
 
 
