@@ -9,8 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-import torch
-
+from benchmarks.stored import this_device
 from focus.data.sources import open_source
 from focus.data.table import side_of_file
 from focus.evaluation.source import evaluate
@@ -29,8 +28,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--steps", default="16,32,64,128")
     words = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    device, name = this_device()
     found: dict = {"checkpoint": Path(words.checkpoint).name, "device": name}
     for file in words.files:
         side = side_of_file(file)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.stored import this_device
 from focus.config import to_json
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
@@ -50,7 +51,7 @@ def main() -> None:
 
 def release(words: argparse.Namespace, folder: Path) -> None:
     """Write the checkpoint to `folder`, and what was measured to docs/results."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device, name = this_device()
     save_model(load_model(words.run), folder, dtype=torch.bfloat16)
     model = load_model(folder).to(device)
     assert model.record is not None
@@ -70,7 +71,7 @@ def release(words: argparse.Namespace, folder: Path) -> None:
                 (found,) = evaluate(model, table, [steps], words.batch)
             notes["controls"][control] = found.summary()
     save_model(model, folder, config, notes, torch.bfloat16)
-    figures = {**notes, "device": _device_name(device), **_details(tested)}
+    figures = {**notes, "device": name, **_details(tested)}
     write_text(_RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
     lines = (words.run / "metrics.jsonl").read_text().splitlines()
     curve = [{k: v for k, v in json.loads(line).items() if k in _KEPT} for line in lines]
@@ -91,10 +92,6 @@ def _details(tested: list[Evaluation]) -> dict:
             {"from": before.steps, "to": after.steps, "gain": difference, "low": low, "high": high}
         )
     return {"changes": changes, "exact_by_puzzle": exact}
-
-
-def _device_name(device: str) -> str:
-    return torch.cuda.get_device_name() if device == "cuda" else "CPU"
 
 
 if __name__ == "__main__":

@@ -1,11 +1,20 @@
-"""A benchmark that stores its figures and prints a table of them."""
+"""What benchmarks share: figures stored and shown as a table, and the name of the device."""
 
 import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from focus.files import write_text
+
+
+def this_device() -> tuple[str, str]:
+    """The device to measure on, and its name for the stored figures."""
+    if torch.cuda.is_available():
+        return "cuda", torch.cuda.get_device_name()
+    return "cpu", "CPU"
 
 
 def measure_or_show(

@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import torch
 
+from benchmarks.stored import this_device
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.evaluation.source import Evaluation, evaluate
@@ -48,8 +48,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="test puzzles; all by default")
     parser.add_argument("--data")
     words = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
+    device, name = this_device()
     model = load_model(fetch(words.checkpoint)).to(device)
     table = make_splits(open_source(words.data), model.task).test[: words.limit]
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []

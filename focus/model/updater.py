@@ -182,7 +182,7 @@ class Updater(nn.Module):
         """s_0: the task's initial answer and the learned memory."""
         z = self.task.initial(x)
         dtype = working_dtype(z.device)
-        u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype).contiguous()}
+        u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype)}
         if self.config.registers:
             u["registers"] = self.register_start.expand(len(x.cell), -1, -1).to(dtype)
         if self.config.hops:

@@ -241,12 +241,12 @@ class Task(ABC):
         )
 
     def turn(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
-        """Questions or answers under random symmetries that keep the label, one for each key."""
-        raise NotImplementedError
+        """Questions or answers under random symmetries, one for each key; where `can_turn`."""
+        raise NotImplementedError(f"{self.name} has can_turn but no turn")
 
     def turn_back(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
         """The inverse of `turn`."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name} has can_turn but no turn_back")
 
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: TensorRecord, keys: Int[Tensor, " batch"]) -> TensorRecord:
