@@ -1,17 +1,17 @@
 """The methods of the paper at one budget, several seeds, one table.
 
 python -m benchmarks.methods --out DIR                    # on a GPU; a killed campaign goes on
-python -m benchmarks.methods --out DIR --store            # finished runs into docs/results
+python -m benchmarks.methods --out DIR --store            # add finished runs to docs/results
 python -m benchmarks.methods --recipe maze-quick --table  # the table of the stored figures
 
 A run is a quick recipe with the `bias` updater, which leaves methods room to differ, without
 holding solved states (which only methods with replay could) and with fewer updates. Seeds come one
-after the other, so that a campaign that is cut short has compared all methods equally often. A
-recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
+after the other, so that a campaign that is cut short has compared all methods equally often; runs
+that are stored already are not made again. A recipe with a language model
+(`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
 """
 
 import argparse
-import base64
 import gc
 import itertools
 import json
@@ -19,9 +19,9 @@ import statistics
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
+from benchmarks.stored import pack, unpack
 from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar
 from focus.files import write_text
@@ -63,6 +63,7 @@ def train(config: RunConfig, folder: Path, device: str, rows: int | None) -> dic
     trainer.run()
     model = load_model(folder).to(device)
     tested = evaluate(model, trainer.splits.test[:rows], list(STEPS[config.task.name]))
+    torch.compiler.reset()  # compiled code is kept for a few models only
     gc.collect()  # graphs of the last run
     return {
         "updates": config.optimizer.updates, "seconds": round(trainer.seconds, 1),
@@ -72,22 +73,32 @@ def train(config: RunConfig, folder: Path, device: str, rows: int | None) -> dic
     }  # fmt: skip
 
 
-def pack(bits: np.ndarray) -> str:
-    """Which test puzzles came out exact, as text."""
-    return base64.b64encode(np.packbits(bits)).decode()
+def budget(words: argparse.Namespace) -> dict:
+    """What all runs of a table share."""
+    return {
+        "recipe": words.recipe, "updates": words.updates, "batch": words.batch,
+        "more_data": [Path(name).name for name in words.more_data],
+        "train_share": words.train_share, "read_ahead": words.read_ahead, "passes": words.passes,
+    }  # fmt: skip
 
 
-def unpack(text: str, count: int) -> np.ndarray:
-    """The inverse of `pack`."""
-    return np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), count=count).astype(bool)
+def known_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
+    """Runs that are stored; they must have had the same budget."""
+    if not stored.exists():
+        return []
+    figures = json.loads(stored.read_text(encoding="utf-8"))
+    if figures["budget"] != budget(words):
+        raise SystemExit(f"{stored} holds runs of another budget: {figures['budget']}")
+    return figures["runs"]
 
 
-def campaign(words: argparse.Namespace) -> None:
+def campaign(words: argparse.Namespace, known: list[dict]) -> None:
     """All runs that are not done yet."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    stored = {(run["method"], run["seed"]) for run in known}
     for seed, method in itertools.product(words.seeds, words.methods):
         done = words.out / f"{method}-{seed}" / "run.json"
-        if done.exists():
+        if done.exists() or (method, seed) in stored:
             continue
         config = a_run(words.recipe, method, words, seed)
         found = {"method": method, "seed": seed, **train(config, done.parent, device, words.limit)}
@@ -138,20 +149,21 @@ def table(figures: dict) -> str:
         runs = [run for run in figures["runs"] if run["method"] == method]
         if not runs:
             continue
-        seconds = statistics.mean(run["seconds"] for run in runs)
+        alone = [run["seconds"] for run in runs if run["seconds"]]  # those that shared a GPU: null
+        seconds = f"{statistics.mean(alone):.0f}" if alone else "–"
         cells = [_spread(list(rates(figures, method, k).values())) for k in steps]
         if written := list(rates(figures, method, 0).values()):
             cells[steps.index(paper.STEPS[task])] = _spread(written)
         quoted = paper.source_rate(task, paper.STUDIED, method)
         lines.append(
-            f"| {method} | {len(runs)} | {seconds:.0f} | {' | '.join(cells)} "
+            f"| {method} | {len(runs)} | {seconds} | {' | '.join(cells)} "
             f"| {against_focus(figures, method)} | {'–' if quoted is None else quoted} |"
         )
     return "\n".join(lines)
 
 
 def _task(figures: dict) -> str:
-    return figures["recipe"].split("-")[0]
+    return figures["budget"]["recipe"].split("-")[0]
 
 
 def _spread(values: list[float]) -> str:
@@ -184,10 +196,12 @@ def main() -> None:
     words = parser.parse_args()
     stored = _RESULTS / f"methods-{words.recipe.replace('/', '-')}.json"
     if words.out and not words.table:
+        runs = known_runs(stored, words)
         if not words.store:
-            campaign(words)
-        runs = [json.loads(p.read_text()) for p in sorted(words.out.glob("*/run.json"))]
-        figures = {"recipe": words.recipe, "runs": runs}
+            campaign(words, runs)
+        fresh = [json.loads(p.read_text()) for p in sorted(words.out.glob("*/run.json"))]
+        runs = list({(run["method"], run["seed"]): run for run in (*runs, *fresh)}.values())
+        figures = {"budget": budget(words), "runs": runs}
         if words.store:
             write_text(stored, json.dumps(figures) + "\n")
     else:

@@ -1,10 +1,12 @@
-"""What benchmarks share: figures stored and shown as a table, and the name of the device."""
+"""What benchmarks share: figures stored and shown, verdicts as bits, the name of the device."""
 
 import argparse
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from focus.files import write_text
@@ -28,3 +30,13 @@ def measure_or_show(
     if not parser.parse_args().table:
         write_text(stored, json.dumps(measure(), indent=1) + "\n")
     print(table(json.loads(stored.read_text(encoding="utf-8"))))
+
+
+def pack(bits: np.ndarray) -> str:
+    """Which items came out right, as text."""
+    return base64.b64encode(np.packbits(bits)).decode()
+
+
+def unpack(text: str, count: int) -> np.ndarray:
+    """The inverse of `pack`."""
+    return np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), count=count).astype(bool)

@@ -26,8 +26,8 @@ class Part:
     """Weights that are updated together."""
 
     name: str  # updater or adapter
-    weights: Sequence[Tensor]
-    average: Sequence[Tensor]
+    weights: list[Tensor]
+    average: list[Tensor]
     optimizers: Sequence[torch.optim.Optimizer]
 
 

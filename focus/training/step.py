@@ -166,8 +166,9 @@ class Step:
         for part in parts:
             for optimizer in part.optimizers:
                 optimizer.step()
-            for average, weight in zip(part.average, part.weights, strict=True):
-                average.lerp_(weight, share)
+            change = torch._foreach_sub(part.weights, part.average)
+            torch._foreach_mul_(change, share)
+            torch._foreach_add_(part.average, change)
         torch._foreach_zero_([weight.grad for weight in weights if weight.grad is not None])
 
     def _changing(self) -> list[Tensor]:

@@ -6,6 +6,7 @@ a limit on their memory, and one that is lost is replaced.
 """
 
 import contextlib
+import logging
 import multiprocessing
 import os
 import resource
@@ -117,6 +118,7 @@ def _serve(pipe: Connection) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     from math_verify import parse, verify  # noqa: F401  (the slow import, before the clock runs)
 
+    logging.getLogger("math_verify").setLevel(logging.ERROR)  # a verdict says what went wrong
     pipe.send("ready")
     while True:
         try:

@@ -13,8 +13,12 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from focus.errors import UserError
 from focus.evaluation.transfer import steady
 from focus.evaluation.transfer.steady import LOOK
+
+_MOST_ROWS = 2048
+_BYTES_READING = 24  # at the widest place of a layer, for a token: bf16, and float32 of the adapter
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,31 @@ def batches(lengths: Sequence[int], size: int) -> list[list[int]]:
 def complete(
     model: Any, prompts: Sequence[Sequence[int]], cap: int, ends: Sequence[int], device: str
 ) -> list[Completion]:
-    """The greedy completions of one batch, of at most `cap` tokens."""
+    """The greedy completions of one batch, of at most `cap` tokens.
+
+    A batch that does not fit into memory is completed in two halves.
+    """
     ids, mask = pad_left(prompts, device)
     # On a CPU nothing is gained by attending to keys that are not there yet.
     write = steady.write if ids.is_cuda and steady.is_steady(model) else _write_growing
-    return [_cut(row, set(ends)) for row in write(model, ids, mask, cap, ends).tolist()]
+    try:
+        rows = write(model, ids, mask, cap, ends).tolist()
+    except torch.OutOfMemoryError as error:
+        if len(prompts) == 1:
+            raise UserError(
+                f"a prompt of {len(prompts[0]):,} tokens and a completion of {cap:,} do not fit "
+                "into the GPU's memory; lower --max-tokens"
+            ) from error
+    else:
+        return [_cut(row, set(ends)) for row in rows]
+    del ids, mask
+    torch.cuda.empty_cache()
+    half = len(prompts) // 2
+    return [
+        one
+        for part in (prompts[:half], prompts[half:])
+        for one in complete(model, part, cap, ends, device)
+    ]
 
 
 def _write_growing(
@@ -101,13 +125,15 @@ def _cut(ids: list[int], ends: set[int]) -> Completion:
     return Completion(ids, False)
 
 
-def batch_size(model: Any, longest: int, device: str) -> int:
-    """How many completions fit: half of the free memory for keys and values, at most 1,024."""
+def batch_size(model: Any, width: int, cap: int, device: str) -> int:
+    """How many completions of prompts of at most `width` tokens fit into memory."""
     if device == "cpu":
         return 32
     config = model.config
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    each = 2 * config.num_hidden_layers * heads * size * 2 * longest
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    cache = 2 * 2 * config.num_hidden_layers * heads * size * (width + cap)
+    reading = width * (_BYTES_READING * inner + 3 * (width + cap))  # activations, and the mask
     free, _ = torch.cuda.mem_get_info()
-    return max(1, min(1024, free // (2 * each)))
+    return int(max(1, min(_MOST_ROWS, 0.8 * free / (cache + reading))))

@@ -57,9 +57,9 @@ def generate(
     model, codec = load_variant(variant, settings.backbone, device)
     ends = _ends(model, codec)
     for benchmark, items in missing:
-        prompts = [_prompt(codec, benchmark.ask(item), settings.thinking) for item in items]
+        prompts = [prompt_ids(codec, benchmark.ask(item), settings.thinking) for item in items]
         lengths = [len(prompt) for prompt in prompts]
-        size = batch or batch_size(model, max(lengths) + settings.max_tokens, device)
+        size = batch or batch_size(model, max(lengths), settings.max_tokens, device)
         done = 0
         progress(f"{variant.name}, {benchmark.source}", done, len(items))
         for part in batches(lengths, size):
@@ -85,7 +85,7 @@ def _sources(
     return found
 
 
-def _prompt(codec: Codec, text: str, thinking: bool) -> list[int]:
+def prompt_ids(codec: Codec, text: str, thinking: bool) -> list[int]:
     """As the model's chat template has it, else as plain text."""
     if codec.chat is not None:
         return codec.chat(text, thinking)

@@ -1,8 +1,8 @@
 """Greedy completions on a GPU: a token of all rows is one replay of a CUDA graph.
 
 Written token by token, a small model spends its time on launches. Here keys and values lie in
-buffers of their final size, so that every token is the same work, recorded once. Attention of one
-query reads each key once for all heads that share it.
+buffers of their final size, so that every token is the same work, recorded once. Heads that share
+their keys are left to the kernel: repeating the keys for each costs more than attending.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from focus.graphs import WARM_UPS, record, warm_up
 
@@ -147,10 +148,9 @@ def _attend(
     """Attention as transformers wants it: (rows, heads, queries, size) to (rows, queries, ...)."""
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    rows, heads, queries, size = query.shape
-    if queries > 1 or attention_mask is None or others.get("position_bias") is not None:
+    if query.shape[2] > 1 or attention_mask is None or others.get("position_bias") is not None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **others)
-    asked = query.view(rows, key.shape[1], -1, size)
-    scores = (asked @ key.transpose(2, 3)).float() * (others.get("scaling") or size**-0.5)
-    weights = scores.masked_fill(~attention_mask, -torch.inf).softmax(-1)
-    return (weights.to(value.dtype) @ value).view(rows, 1, heads, -1), None
+    mixed = scaled_dot_product_attention(
+        query, key, value, attn_mask=attention_mask, scale=others.get("scaling"), enable_gqa=True
+    )
+    return mixed.transpose(1, 2), None

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from focus.evaluation.transfer import steady
+from focus.errors import UserError
+from focus.evaluation.transfer import generate, steady
 from focus.evaluation.transfer.generate import batches, complete, pad_left
 from focus.model.backbone import BackboneConfig, add_lora
 from focus.model.pretrained import load_language_model
@@ -107,6 +108,35 @@ def test_recorded_tokens_are_the_eager_ones(cap):
         wanted = [one.ids for one in complete(_model()[0].float(), prompts, cap, ends, "cpu")]
         model = _model()[0].float().to("cuda:0")
         assert _steadily(model, prompts, cap, ends, "cuda:0") == wanted
+    ids, mask = pad_left(prompts, "cuda:0")
+    with torch.inference_mode():
+        rows = steady.Rows(_model()[0].to("cuda:0"), ids, mask, 40, [-1])
+        rows.advance(39)
+    assert rows._graph is not None
+
+
+def test_a_batch_beyond_memory_is_completed_in_halves(monkeypatch):
+    model, codec = _model()
+    prompts = [codec.encode(text) for text in PROMPTS]
+    wanted = complete(model, prompts, 8, [-1], "cpu")
+    sizes, write = [], generate._write_growing
+
+    def small(model, ids, *others):
+        sizes.append(len(ids))
+        if len(ids) > 2:
+            raise torch.OutOfMemoryError("no room")
+        return write(model, ids, *others)
+
+    monkeypatch.setattr(generate, "_write_growing", small)
+    assert complete(model, prompts, 8, [-1], "cpu") == wanted
+    assert sizes == [4, 2, 2]
+
+    def none(*others):
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(generate, "_write_growing", none)
+    with pytest.raises(UserError, match="lower --max-tokens"):
+        complete(model, prompts, 8, [-1], "cpu")
 
 
 def test_batches_hold_every_prompt_once_longest_first():
