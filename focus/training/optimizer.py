@@ -50,7 +50,7 @@ def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfi
         optimizers: list[torch.optim.Optimizer] = [_adamw(plain, peak, config)]
         if matrices := [(name, named[name]) for name in names if name in inner]:
             optimizers.append(Muon(matrices, peak, config))
-        weights = [named[name] for name in names]
+        weights: list[Tensor] = [named[name] for name in names]
         parts.append(Part(part, weights, [averages[name] for name in names], optimizers))
     return parts
 
