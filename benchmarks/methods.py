@@ -8,7 +8,8 @@ A run is a quick recipe with the `bias` updater, which leaves methods room to di
 holding solved states (which only methods with replay could) and with fewer updates. Seeds come one
 after the other, so that a campaign that is cut short has compared all methods equally often; runs
 that are stored already are not made again. A recipe with a language model
-(`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
+(`sudoku-quick/smollm2-135m`) may have `direct` and `base` too. `trm-sudoku` and the like are
+teachers, with the methods `trm` (plain) and `focus`, `random`, `energy-hard` on carried states.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import gc
 import itertools
 import json
 import statistics
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -26,27 +27,58 @@ from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar
 from focus.files import write_text
 from focus.model.checkpoint import load_model
-from focus.recipes import METHODS, recipe
+from focus.recipes import COMEBACKS, METHODS, recipe, teacher
 from focus.report import paper
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 
 _RESULTS = Path(__file__).parents[1] / "docs" / "results"
 COMPARED = tuple(name for name in METHODS if name not in ("direct", "base"))
-STEPS = {"sudoku": (1, 16, 32, 64, 128, 256), "maze": (1, 8, 16, 32, 64)}
+TRM = "trm"  # plain, and the beginning of the names of teachers' recipes
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How runs of a recipe are compared."""
+
+    steps: tuple[int, ...]  # K that are tested
+    at: int  # K at which methods are paired
+    reference: str  # the method that they are paired with
+    methods: tuple[str, ...]
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of a recipe."""
+    if name.startswith(TRM):
+        return Kind((1, 4, 8, 16, 32, 64), 16, TRM, (TRM, *COMEBACKS))
+    task = name.split("-")[0]
+    steps = {"sudoku": (1, 16, 32, 64, 128, 256), "maze": (1, 8, 16, 32, 64)}[task]
+    return Kind(steps, paper.STEPS[task], "focus", COMPARED)
 
 
 def a_run(name: str, method: str, words: argparse.Namespace, seed: int) -> RunConfig:
     """The run of a method and a seed."""
+    if name.startswith(TRM):
+        task = name.removeprefix(f"{TRM}-")
+        config = teacher(task if method == TRM else f"{task}/{method}")
+        return _within(config, words, seed)
     config = recipe(f"{name}/{method}")
     updater = replace(config.solver.updater, structure="bias", hops=0)
     # The paper's start states and stages, which the quick maze recipe changes.
     replay = config.replay if config.task.name == "sudoku" else recipe(f"maze/{method}").replay
+    config = replace(
+        config, solver=replace(config.solver, updater=updater), replay=replay,
+        curation=replace(config.curation, hold=False),
+    )  # fmt: skip
+    return _within(config, words, seed)
+
+
+def _within(config: RunConfig, words: argparse.Namespace, seed: int) -> RunConfig:
+    """The run within the budget of the table."""
     trained = config.optimizer.updates > 0
     return replace(
         config, seed=seed, more_data=(*config.more_data, *words.more_data),
-        train_share=words.train_share, solver=replace(config.solver, updater=updater),
-        replay=replay, curation=replace(config.curation, hold=False),
+        train_share=words.train_share,
         optimizer=replace(
             config.optimizer, updates=words.updates if trained else 0,
             batch=words.batch or config.optimizer.batch,
@@ -56,13 +88,15 @@ def a_run(name: str, method: str, words: argparse.Namespace, seed: int) -> RunCo
     )  # fmt: skip
 
 
-def train(config: RunConfig, folder: Path, device: str, rows: int | None) -> dict:
+def train(
+    config: RunConfig, folder: Path, device: str, steps: tuple[int, ...], rows: int | None
+) -> dict:
     """Train and test one run; what is kept of it."""
     folder.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(config, folder, device)
     trainer.run()
     model = load_model(folder).to(device)
-    tested = evaluate(model, trainer.splits.test[:rows], list(STEPS[config.task.name]))
+    tested = evaluate(model, trainer.splits.test[:rows], list(steps))
     torch.compiler.reset()  # compiled code is kept for a few models only
     gc.collect()  # graphs of the last run
     return {
@@ -96,12 +130,15 @@ def campaign(words: argparse.Namespace, known: list[dict]) -> None:
     """All runs that are not done yet."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     stored = {(run["method"], run["seed"]) for run in known}
-    for seed, method in itertools.product(words.seeds, words.methods):
+    methods = words.methods or kind_of(words.recipe).methods
+    for seed, method in itertools.product(words.seeds, methods):
         done = words.out / f"{method}-{seed}" / "run.json"
         if done.exists() or (method, seed) in stored:
             continue
         config = a_run(words.recipe, method, words, seed)
-        found = {"method": method, "seed": seed, **train(config, done.parent, device, words.limit)}
+        steps = kind_of(words.recipe).steps
+        found = train(config, done.parent, device, steps, words.limit)
+        found = {"method": method, "seed": seed, **found}
         write_text(done, json.dumps(found) + "\n")
         at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in found["results"]}
         print(f"{method:16} seed {seed}: {found['seconds']:6.1f} s, exact {at}", flush=True)
@@ -117,53 +154,53 @@ def rates(figures: dict, method: str, steps: int) -> dict[int, float]:
     }
 
 
-def against_focus(figures: dict, method: str) -> str:
-    """Paired with FOCUS at the paper's K: mean difference, how many seeds differ by themselves."""
-    steps = paper.STEPS[_task(figures)]
+def against_reference(figures: dict, method: str) -> str:
+    """Paired with the reference: mean difference, how many seeds differ by themselves."""
+    kind = kind_of(figures["budget"]["recipe"])
     runs = {(run["method"], run["seed"]): run for run in figures["runs"]}
     differences, apart = [], 0
-    for seed in sorted(rates(figures, method, steps)):
-        if ("focus", seed) not in runs:
+    for seed in sorted(rates(figures, method, kind.at)):
+        if (kind.reference, seed) not in runs:
             continue
         count = runs[method, seed]["results"][0]["n"]
         ours, theirs = (
-            unpack(runs[name, seed]["correct"][str(steps)], count) for name in ("focus", method)
+            unpack(runs[name, seed]["correct"][str(kind.at)], count)
+            for name in (kind.reference, method)
         )
         only = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
         differences.append(100 * (only[1] - only[0]) / count)
         apart += mcnemar(*only) < 0.05
-    if method == "focus" or not differences:
+    if method == kind.reference or not differences:
         return "–"
     return f"{statistics.mean(differences):+.1f} ({apart} of {len(differences)})"
 
 
 def table(figures: dict) -> str:
     """The figures as a Markdown table; a method that writes its answer has one rate for all K."""
-    task = _task(figures)
-    steps = STEPS[task]
+    name = figures["budget"]["recipe"]
+    kind = kind_of(name)
     lines = [
-        f"| method | seeds | GPU s | {' | '.join(f'K = {k}' for k in steps)} | to FOCUS | paper |",
-        "|---" * (5 + len(steps)) + "|",
+        f"| method | seeds | GPU s | {' | '.join(f'K = {k}' for k in kind.steps)} "
+        f"| to {kind.reference} | paper |",
+        "|---" * (5 + len(kind.steps)) + "|",
     ]
-    for method in METHODS:
+    for method in (TRM, *METHODS):
         runs = [run for run in figures["runs"] if run["method"] == method]
         if not runs:
             continue
         alone = [run["seconds"] for run in runs if run["seconds"]]  # those that shared a GPU: null
         seconds = f"{statistics.mean(alone):.0f}" if alone else "–"
-        cells = [_spread(list(rates(figures, method, k).values())) for k in steps]
+        cells = [_spread(list(rates(figures, method, k).values())) for k in kind.steps]
         if written := list(rates(figures, method, 0).values()):
-            cells[steps.index(paper.STEPS[task])] = _spread(written)
-        quoted = paper.source_rate(task, paper.STUDIED, method)
+            cells[kind.steps.index(kind.at)] = _spread(written)
+        quoted = None
+        if not name.startswith(TRM):
+            quoted = paper.source_rate(name.split("-")[0], paper.STUDIED, method)
         lines.append(
             f"| {method} | {len(runs)} | {seconds} | {' | '.join(cells)} "
-            f"| {against_focus(figures, method)} | {'–' if quoted is None else quoted} |"
+            f"| {against_reference(figures, method)} | {'–' if quoted is None else quoted} |"
         )
     return "\n".join(lines)
-
-
-def _task(figures: dict) -> str:
-    return figures["budget"]["recipe"].split("-")[0]
 
 
 def _spread(values: list[float]) -> str:
@@ -182,7 +219,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, help="folder of the campaign's runs")
     parser.add_argument("--recipe", default="sudoku-quick")
-    parser.add_argument("--methods", nargs="+", choices=tuple(METHODS), default=COMPARED)
+    parser.add_argument("--methods", nargs="+", choices=(TRM, *METHODS), help="all of them")
     parser.add_argument("--seeds", nargs="+", type=int, default=(1, 2, 3))
     parser.add_argument("--updates", type=int, default=2000)
     parser.add_argument("--batch", type=int, help="the recipe's by default")

@@ -32,8 +32,8 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
 def teach_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
     """The same for a teacher."""
     if not words or words[0].startswith("-"):
-        raise UserError(f"name a teacher: focus teach {'|'.join(TEACHERS)}")
-    return _signature(words, teacher(words[0]), f"trm-{words[0]}")
+        raise UserError(f"name a teacher: focus teach {'|'.join(TEACHERS)}[/METHOD]")
+    return _signature(words, teacher(words[0]), f"trm-{words[0].replace('/', '-')}")
 
 
 def _signature(
@@ -96,7 +96,9 @@ def teach() -> None:
     """Train a TRM, the paper's teacher and a baseline of its own.
 
     focus teach sudoku|maze (published settings) or mini-sudoku|mini-maze (minutes on a CPU)
-    [flags]; focus teach RECIPE --help lists every field of the run. A TRM's folder is a checkpoint
+    [flags]; focus teach RECIPE --help lists every field of the run. With /focus, /random or
+    /energy-hard behind the name, puzzles that end come back at a state of their own that the method
+    selects: FOCUS applied to TRM. A TRM's folder is a checkpoint
     like any other: focus eval and focus solve take it.
     """
 

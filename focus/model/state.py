@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -18,6 +18,22 @@ class State:
     def map(self, function: Callable[[Tensor], Tensor]) -> "State":
         """The state with `function` applied to every tensor."""
         return State(function(self.z), {name: function(value) for name, value in self.u.items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Every tensor by name."""
+        return {"z": self.z, **{f"u.{name}": value for name, value in self.u.items()}}
+
+    @staticmethod
+    def of(tensors: dict[str, Tensor]) -> "State":
+        """The inverse of `tensors`."""
+        u = {n.removeprefix("u."): value for n, value in tensors.items() if n.startswith("u.")}
+        return State(tensors["z"], u)
+
+    def copy_(self, other: "State") -> None:
+        """Take over another state's values."""
+        values = other.tensors()
+        for name, tensor in self.tensors().items():
+            tensor.copy_(values[name])
 
     def detach(self) -> "State":
         """stopgrad(s)."""
@@ -35,3 +51,13 @@ def pick_states(states: Sequence[State], chosen: Int[Tensor, " batch"]) -> State
         pick([state.z for state in states]),
         {name: pick([state.u[name] for state in states]) for name in states[0].u},
     )
+
+
+def choose(condition: Bool[Tensor, " batch"], one: State, other: State) -> State:
+    """For each example the one state where the condition holds, else the other."""
+    others = other.tensors()
+
+    def pick(yes: Tensor, no: Tensor) -> Tensor:
+        return torch.where(condition.view(-1, *(1 for _ in yes.shape[1:])), yes, no)
+
+    return State.of({name: pick(yes, others[name]) for name, yes in one.tensors().items()})

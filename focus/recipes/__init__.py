@@ -6,14 +6,15 @@ Teachers (TRM) have recipes of their own.
 """
 
 from pathlib import Path
+from typing import cast
 
 from focus.errors import UserError
 from focus.recipes.methods import METHODS
 from focus.recipes.tasks import BACKBONES, TASKS, with_backbone
-from focus.recipes.teachers import TEACHERS
-from focus.training.config import RunConfig, read_config
+from focus.recipes.teachers import COMEBACKS, TEACHERS, with_comebacks
+from focus.training.config import Method, RunConfig, read_config
 
-__all__ = ["BACKBONES", "METHODS", "TASKS", "TEACHERS", "recipe", "teacher"]
+__all__ = ["BACKBONES", "COMEBACKS", "METHODS", "TASKS", "TEACHERS", "recipe", "teacher"]
 
 
 def recipe(name: str) -> RunConfig:
@@ -38,9 +39,14 @@ def recipe(name: str) -> RunConfig:
 
 
 def teacher(name: str) -> RunConfig:
-    """The config of a teacher's recipe or of a stored `config.json`."""
+    """The config of a teacher's recipe, TASK[/METHOD], or of a stored `config.json`."""
     if name.endswith(".json"):
         return read_config(Path(name))
-    if name not in TEACHERS:
-        raise UserError(f"no teacher {name!r}; teachers: {', '.join(TEACHERS)}")
-    return TEACHERS[name]()
+    task, _, method = name.partition("/")
+    if task not in TEACHERS or (method and method not in COMEBACKS):
+        raise UserError(
+            f"no teacher {name!r}; teachers: {', '.join(TEACHERS)}, with states of their own "
+            f"replayed: TASK/{'|'.join(COMEBACKS)}"
+        )
+    config = TEACHERS[task]()
+    return with_comebacks(config, cast(Method, method)) if method else config

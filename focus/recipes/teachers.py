@@ -8,7 +8,7 @@ from focus.model.trm import TRMConfig
 from focus.recipes.tasks import maze, mini_maze, mini_sudoku, sudoku
 from focus.tasks import Maze
 from focus.training.carry import CarryConfig
-from focus.training.config import OptimizerConfig, RunConfig
+from focus.training.config import Method, OptimizerConfig, RunConfig
 
 
 def _teacher(config: RunConfig, trm: TRMConfig, optimizer: OptimizerConfig) -> RunConfig:
@@ -66,3 +66,24 @@ TEACHERS: dict[str, Callable[[], RunConfig]] = {
     "mini-sudoku": trm_mini_sudoku,
     "mini-maze": trm_mini_maze,
 }
+
+
+def with_comebacks(config: RunConfig, method: Method) -> RunConfig:
+    """FOCUS (or random, energy-hard) on a TRM's own carried states: `focus/training/comeback.py`.
+
+    After a tenth of the run every second puzzle that ends comes back once, for a quarter of a
+    stay, from one of up to a dozen states.
+    """
+    steps = config.carry.steps
+    h = max(1, steps // 4)
+    candidates = tuple(range(0, steps - h + 1, max(1, steps // 16)))
+    return replace(
+        config, curation=replace(config.curation, candidates=candidates),
+        replay=replace(
+            config.replay, method=method, start=0.1, probability=(0.5, 0.5),
+            stages=((1.0, steps, h),),
+        ),
+    )  # fmt: skip
+
+
+COMEBACKS: tuple[Method, ...] = ("focus", "random", "energy-hard")

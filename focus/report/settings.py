@@ -53,7 +53,8 @@ def _setting(run: Evaluated) -> dict[str, str | None]:
     kept["data"] = Path(run.config.data).name
     kept["test puzzles"] = str(next(iter(run.results.values()))["n"])
     kept["turns"] = str(run.turns)
-    if run.method in ("base", "trm"):  # nothing is trained; trained by another recipe
+    # Nothing is trained, or by another recipe.
+    if run.method == "base" or run.method.startswith("trm"):
         same = ("task.", "data", "test puzzles", "turns")
         kept = {name: v if name.startswith(same) else None for name, v in kept.items()}
     return kept

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.model.state import State
+from focus.model.state import State, choose
 from focus.random import uniform
 
 _LEAST, _EXPLORES = 84, 85  # random streams
@@ -52,20 +52,12 @@ class Carry:
 
     def start(self, initial: State) -> State:
         """The states to go on from."""
-
-        def pick(kept: Tensor, new: Tensor) -> Tensor:
-            ended = self.ended.view(-1, *(1 for _ in kept.shape[1:]))
-            return torch.where(ended, new, kept)
-
-        u = {name: pick(kept, initial.u[name]) for name, kept in self.state.u.items()}
-        return State(pick(self.state.z, initial.z), u)
+        return choose(self.ended, initial, self.state)
 
     @torch.no_grad()
     def keep(self, last: State, keys: Int[Tensor, " batch"]) -> None:
         """Keep the states after a step, and decide which puzzles have ended; keyed by puzzle."""
-        self.state.z.copy_(last.z)
-        for name, kept in self.state.u.items():
-            kept.copy_(last.u[name])
+        self.state.copy_(last)
         self.age.add_(1)
         self.ended.copy_(self.age >= self.config.steps)
         if "halt" in last.u:
@@ -80,4 +72,4 @@ class Carry:
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an update changes, by name."""
         named: dict[str, Tensor] = {"drawn": self.drawn, "age": self.age, "ended": self.ended}
-        return {**named, "z": self.state.z, **{f"u.{n}": v for n, v in self.state.u.items()}}
+        return {**named, **self.state.tensors()}

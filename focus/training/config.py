@@ -170,8 +170,11 @@ class RunConfig:
         for name, mixture in (("base", replay.base_mixture), ("fixed", replay.fixed_mixture)):
             if abs(sum(mixture) - 1) > 1e-6 or min(mixture) < 0:
                 raise UserError(f"replay.{name}-mixture must be three shares that add up to 1")
+        if self.carry.steps and replay.method == "fixed-mix":
+            raise UserError("replay.method fixed-mix is not for carried states (carry.steps)")
         if replay.method not in ("none", "fixed-mix"):
             for _, K_p, h in replay.stages:
+                K_p = self.carry.steps or K_p  # with carried states a trajectory is a stay
                 if h < 1 or not any(t + h <= K_p for t in self.curation.candidates):
                     raise UserError(
                         f"replay.stages: no curation.candidates t has t + h <= K_p for "

@@ -85,7 +85,8 @@ class Trainer:
         """One update; what is known of it goes into the tally."""
         config, n = self.config, self.update
         taught = teacher_weight(n, config.optimizer.updates, config.teacher)
-        self.on_device.begin(n, learning_rate_share(n, config.optimizer), taught)
+        replayed = replay_probability(n, config.optimizer.updates, config.replay)
+        self.on_device.begin(n, learning_rate_share(n, config.optimizer), taught, replayed)
         if config.round == 1:
             for minibatch, mine in self.share:
                 self.on_device.read(n, minibatch, mine)
@@ -119,12 +120,15 @@ class Trainer:
         self.on_device.finish(self.processes.count, *names)
 
     def replays(self, minibatch: int) -> bool:
-        """a ~ Bernoulli(p_{n,m}), drawn on the host: it chooses what the device runs."""
+        """a ~ Bernoulli(p_{n,m}), drawn on the host: it chooses what the device runs.
+
+        With carried states each puzzle has a coin of its own (`comeback.py`).
+        """
         optimizer, n = self.config.optimizer, self.update
         probability = replay_probability(n, optimizer.updates, self.config.replay)
         first = torch.tensor([minibatch * (optimizer.batch // optimizer.accumulate)])
         coin = uniform(example_keys(self.config.seed, n, first), _COIN)
-        return probability > 0 and coin.item() < probability
+        return not self.config.carry.steps and coin.item() < probability
 
     # ------------------------------------------------------------------ the run
     def run(self, report: Callable[[int, dict], None] = lambda update, line: None) -> dict:
@@ -201,7 +205,7 @@ class Trainer:
                 self.folder / "last", self.config, trained_weights(self.model), step.average,
                 optimizer_tensors(self.model, step.parts), tally,
                 {"update": self.update, "best": self.best, "seconds": self.seconds},
-                {} if step.carry is None else step.carry.tensors(),
+                step.carried(),
             )  # fmt: skip
 
     def resume(self) -> None:
@@ -211,9 +215,8 @@ class Trainer:
             weights, average, moments, tally, counters, carried = load_state(
                 folder, self.config, self.device
             )
-            if step.carry is not None:
-                for name, value in carried.items():
-                    step.carry.tensors()[name].copy_(value)
+            for name, value in carried.items():
+                step.carried()[name].copy_(value)
             load_weights(self.model, weights, folder)
             restore_optimizer(self.model, step.parts, moments)
             if self.processes.first:  # the sums are those of all processes

@@ -10,6 +10,7 @@ A language model reads outside the graphs (`reading.py`).
 
 import math
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -22,11 +23,12 @@ from focus.random import example_keys, uniform
 from focus.tasks.records import Problem, Target
 from focus.training.capture import Graphs
 from focus.training.carry import Carry
+from focus.training.comeback import Comeback
 from focus.training.config import RunConfig
 from focus.training.metrics import Tally
 from focus.training.optimizer import Part, make_parts, set_learning_rates
 from focus.training.reading import Reading
-from focus.training.update import Taught, losses
+from focus.training.update import Taught, losses, selector_of
 
 _ROW, _OTHER_ROW, _WHICH = 70, 72, 73  # random streams
 _AUGMENT = 1  # added to the seed, so that symmetries and rows are drawn independently
@@ -65,16 +67,24 @@ class Step:
         if isinstance(model, Solver) and isinstance(model.backbone, LanguageModel):
             self.reading = Reading(model.backbone, config.read_ahead)
         self.carry: Carry | None = None
+        self.comeback: Comeback | None = None
         if config.carry.steps and isinstance(model, Solver):
             x, _ = self.batch(self.update, self._examples(0, mine))
             self.carry = Carry(config.carry, model.updater.initial(x))
+            if config.replay.method != "none":
+                self.comeback = Comeback(self.carry, model, config.curation, selector_of(config))
         # A model that writes reads its target on the host: no graph can hold that.
         self.captured = config.capture and device != "cpu" and isinstance(model, Solver)
         self._graphs = Graphs(device, self._changing) if self.captured else None
 
     # ------------------------------------------------------------------- the step
-    def begin(self, update: int, learning_rate_share: float, teacher_weight: float = 0.0) -> None:
+    def begin(
+        self, update: int, learning_rate_share: float, teacher_weight: float = 0.0,
+        replay_probability: float = 0.0,
+    ) -> None:  # fmt: skip
         """Set what the coming update differs in."""
+        if self.comeback is not None:
+            self.comeback.chance.fill_(replay_probability)
         self.teaching = teacher_weight > 0 and self.opinions is not None
         self.teacher_weight.fill_(teacher_weight)
         torch.manual_seed(self.config.seed * 1_000_003 + update + self.rank * _RANKS_APART)
@@ -103,7 +113,8 @@ class Step:
         self.source.fill_(source)
         self.minibatch.fill_(minibatch)
         self.slot.fill_(source % self.config.read_ahead)
-        branch = replaying or self.config.replay.base_mixture[0] < 1
+        mixed = self.config.replay.base_mixture[0] < 1
+        branch = replaying or mixed or self.comeback is not None
         key = (mine.start, mine.stop, self.teaching, replaying, *((K_p, h) if branch else ()))
         self.run(key, lambda: self._accumulate(mine, replaying, K_p, h))
 
@@ -137,6 +148,9 @@ class Step:
         x, y = self.batch(source, example)
         read = None if self.reading is None else self.reading.take(self.slot)
         taught = self._taught(source, example) if self.teaching else None
+        if self.comeback is not None and self.carry is not None:
+            initial = self.comeback.solver.updater.initial(x)
+            self.comeback.begin(self.carry.start(initial), x, y)
         part = losses(self.model, x, y, keys, config, replaying, K_p, h, read, self.carry, taught)
         loss = (part.base + config.replay.weight * part.auxiliary).sum() / config.optimizer.batch
         loss.backward()
@@ -144,6 +158,9 @@ class Step:
             self.reading.give(self.slot, read.grad)
         if self.carry is not None and part.last is not None:
             self.carry.keep(part.last, example_keys(config.seed, source, example))
+        if self.comeback is not None:
+            selection = self.comeback.end(x, y, h, keys)
+            part = replace(part, selection=selection, replayed=selection.eligible.float())
         self.finite.logical_and_(loss.isfinite())
         still = -h * math.log(config.curation.rho)
         self.tally.add_batch(loss, part.exact, part.replayed, part.selection, still)
@@ -178,8 +195,14 @@ class Step:
         grads = [weight.grad for weight in self.weights if weight.grad is not None]
         kept = [*self.average.values(), *self.tally.tensors(), self.finite]
         read = [] if self.reading is None else self.reading.tensors()
-        carried = [] if self.carry is None else list(self.carry.tensors().values())
-        return [*self.weights, *grads, *moments, *kept, *read, *carried]
+        return [*self.weights, *grads, *moments, *kept, *read, *self.carried().values()]
+
+    def carried(self) -> dict[str, Tensor]:
+        """What goes on from update to update besides weights, by name."""
+        found = {} if self.carry is None else self.carry.tensors()
+        if self.comeback is not None:
+            found |= {f"comeback.{name}": kept for name, kept in self.comeback.tensors().items()}
+        return found
 
     # ------------------------------------------------------------------ the puzzles
     def _examples(self, minibatch: int | Tensor, mine: slice) -> Tensor:

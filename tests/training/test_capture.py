@@ -48,12 +48,24 @@ def a_teacher(config):
     )  # fmt: skip
 
 
+def a_teacher_with_focus(config):
+    """Puzzles come back at their own states."""
+    taught = a_teacher(config)
+    replay = replace(
+        config.replay, method="focus", start=0.0, stages=((0.5, 3, 1), (1.0, 3, 2)),
+        probability=(0.8, 0.8),
+    )  # fmt: skip
+    curation = replace(config.curation, candidates=(0, 1, 2))
+    return replace(taught, replay=replay, curation=curation)
+
+
 @pytest.mark.parametrize(
     ("task", "backbone", "change"),
     [
         ("sudoku", "none", None), ("maze", "none", None), ("sudoku", "tiny-llama", None),
         ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
         ("sudoku", "tiny-llama", in_rounds), ("sudoku", "none", a_teacher),
+        ("sudoku", "none", a_teacher_with_focus),
     ],
 )  # fmt: skip
 def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):

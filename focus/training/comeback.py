@@ -1,0 +1,112 @@
+"""FOCUS for a model that is trained with carried states: puzzles come back at their own frontier.
+
+Deep supervision walks every puzzle along the model's trajectory, one step an update, so the states
+that FOCUS would select from are there already. What is needed of them is kept: the state at each
+candidate t, energy and exactness at every step. When a puzzle ends, the selector chooses one of
+its states by the defect over h steps, and with the replay probability the puzzle stays for h more
+updates from there instead of making room. Nothing is rolled out for it, so that an update costs
+the same with and without. A step of a TRM passes no gradient to the one before: there is no
+defect penalty. A puzzle comes back once.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from focus.curation.defect import contraction_defect
+from focus.curation.replay import CurationConfig, Selection
+from focus.curation.selectors import Selector
+from focus.model.solver import Solver
+from focus.model.state import State, choose
+from focus.random import uniform
+from focus.tasks.records import Problem, Target, constant
+from focus.training.carry import Carry
+
+_COMES_BACK = 86  # random stream
+
+
+class Comeback:
+    """What is known of the stays of a batch's puzzles."""
+
+    def __init__(self, carry: Carry, solver: Solver, curation: CurationConfig, selector: Selector):
+        self.carry, self.solver = carry, solver
+        self.curation, self.selector = curation, selector
+        steps, batch, device = carry.config.steps, len(carry.age), carry.age.device
+        self.candidates = [t for t in curation.candidates if t < steps]
+        # The slot that keeps the state at each age; the last one takes what nobody asks for.
+        slots = {t: slot for slot, t in enumerate(self.candidates)}
+        unwanted = len(self.candidates)
+        self._slot = torch.tensor([slots.get(t, unwanted) for t in range(steps)], device=device)
+        self._row = torch.arange(batch, device=device)
+        self.states = {
+            name: kept.new_zeros(unwanted + 1, *kept.shape)
+            for name, kept in carry.state.tensors().items()
+        }
+        self.energy = torch.zeros(steps + 1, batch, device=device)
+        self.exact = torch.zeros(steps + 1, batch, dtype=torch.bool, device=device)
+        self.known = torch.zeros_like(self.exact)  # steps of the present stay
+        self.until = torch.zeros(batch, dtype=torch.long, device=device)  # 0: not come back
+        self.chance = torch.zeros((), device=device)
+
+    @torch.no_grad()
+    def begin(self, start: State, x: Problem, y: Target) -> None:
+        """Before a step: remember where it starts from."""
+        age = self.carry.age
+        fresh = self.carry.ended  # these were drawn for this update
+        self.known.logical_and_(~fresh)
+        self.until.masked_fill_(fresh, 0)
+        self._note(age, start, x, y)
+        slot = self._slot[age]
+        for name, value in start.tensors().items():
+            self.states[name][slot, self._row] = value.detach().to(self.states[name].dtype)
+
+    @torch.no_grad()
+    def end(self, x: Problem, y: Target, h: int, keys: Int[Tensor, " batch"]) -> Selection:
+        """After a step, when `carry` has decided who ends: who comes back (`eligible`), where."""
+        carry = self.carry
+        self._note(carry.age, carry.state, x, y)
+        back_before = self.until > 0
+        carry.ended.logical_or_(back_before & (carry.age >= self.until))
+        selection = self._select(h, keys)
+        back = carry.ended & ~back_before & selection.eligible
+        back &= uniform(keys, _COMES_BACK) < self.chance
+        carry.state.copy_(choose(back, selection.state, carry.state))
+        carry.age.copy_(torch.where(back, selection.step, carry.age))
+        self.until.copy_(torch.where(back, selection.step + h, self.until))
+        carry.ended.logical_and_(~back)
+        return replace(selection, eligible=back)
+
+    def _note(self, age: Int[Tensor, " batch"], state: State, x: Problem, y: Target) -> None:
+        z = state.z.detach()[None]
+        self.energy[age, self._row] = self.solver.energy(z, x, y)[0].to(self.energy.dtype)
+        self.exact[age, self._row] = self.solver.task.exact(z, x, y)[0]
+        self.known[age, self._row] = True
+
+    def _select(self, h: int, keys: Int[Tensor, " batch"]) -> Selection:
+        """The state of each puzzle's stay that the selector chooses."""
+        steps = [t for t in self.candidates if t + h < len(self.energy)]
+        at, after = (
+            constant(ts, keys.device) for ts in (tuple(steps), tuple(t + h for t in steps))
+        )
+        energy = self.energy[at]
+        defects: Float[Tensor, "candidates batch"] = contraction_defect(
+            energy, self.energy[after], h, self.curation.rho, self.curation.epsilon
+        )
+        ends_exact = self.exact[self.carry.age, self._row]
+        eligible = self.solver.task.eligible(self.exact[at], self.exact[after], ends_exact)
+        eligible = eligible & self.known[at] & self.known[after]
+        chosen = self.selector(defects, energy, eligible, keys)
+        slot = self._slot[at][chosen]
+        state = State.of({name: kept[slot, self._row] for name, kept in self.states.items()})
+        none = torch.zeros_like(self.carry.ended)
+        return Selection(
+            state, at[chosen], eligible.any(0), none,
+            energy[chosen, self._row], defects[chosen, self._row], defects,
+        )  # fmt: skip
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that an update changes, by name."""
+        named = {n: getattr(self, n) for n in ("energy", "exact", "known", "until")}
+        return {**named, **{f"states.{name}": kept for name, kept in self.states.items()}}

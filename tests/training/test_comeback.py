@@ -1,0 +1,125 @@
+"""Puzzles that come back at their own frontier, against the selection on a rollout."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from focus.curation.replay import select
+from focus.errors import UserError
+from focus.random import example_keys
+from focus.recipes import teacher
+from focus.recipes.methods import method_of
+from focus.training.carry import CarryConfig
+from focus.training.loop import Trainer
+from focus.training.update import selector_of
+
+STEPS, H, BATCH = 6, 2, 16
+
+
+def a_run(method: str = "focus", chance: float = 1.0, rate: float = 2e-3):
+    config = teacher("mini-sudoku")
+    replay = replace(
+        config.replay, method=method, start=0.0, stages=((1.0, STEPS, H),),
+        probability=(chance, chance),
+    )  # fmt: skip
+    return replace(
+        config, replay=replay, carry=CarryConfig(steps=STEPS, explore=0.0),
+        curation=replace(config.curation, candidates=(0, 1, 2, 4)),
+        optimizer=replace(
+            config.optimizer, updates=40, batch=BATCH, learning_rate=rate, warmup=0
+        ),
+        eval_every=40, eval_rows=10, save_every=20, log_every=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["focus", "random", "energy-hard"])
+def test_a_puzzle_comes_back_where_a_rollout_would_have_been_selected(tmp_path, method):
+    """With a learning rate of zero carried states are those of a rollout."""
+    config = a_run(method, rate=0.0)
+    trainer = Trainer(config, tmp_path)
+    step, solver = trainer.on_device, trainer.model
+    step.carry.age.zero_()
+    for _ in range(STEPS):
+        trainer.step()
+    example = torch.arange(BATCH)
+    x, y = step.batch(torch.tensor(0), example)
+    keys = example_keys(config.seed, torch.tensor(STEPS - 1), example)
+    wanted = select(
+        solver, x, y, solver.encode(x), STEPS, H, selector_of(config), config.curation, keys
+    )
+    assert wanted.eligible.any()
+    back = step.comeback.until > 0
+    assert torch.equal(back, wanted.eligible)
+    assert torch.equal(step.carry.ended, ~back)
+    assert torch.equal(step.carry.age[back], wanted.step[back])
+    assert torch.equal(step.comeback.until[back], wanted.step[back] + H)
+    for name, tensor in wanted.state.tensors().items():
+        torch.testing.assert_close(step.carry.state.tensors()[name][back], tensor[back])
+    assert len(wanted.step[back].unique()) > 1 or method == "energy-hard"
+
+
+def test_it_stays_for_h_updates_and_comes_back_once(tmp_path):
+    trainer = Trainer(a_run(rate=0.0), tmp_path)
+    step = trainer.on_device
+    step.carry.age.zero_()
+    drawn = []
+    for _ in range(STEPS + H + 1):
+        trainer.step()
+        drawn.append(step.carry.drawn.clone())
+    back = torch.stack([(d == 0) for d in drawn[STEPS:]])  # after the first stay
+    assert back[0].any()
+    assert torch.equal(back[:H].all(0), back[0])
+    assert not back[H].any()
+    assert (drawn[-1][back[0]] == STEPS + H).all()
+
+
+def test_without_a_chance_nothing_changes(tmp_path):
+    one, other = (
+        Trainer(config, tmp_path / config.replay.method)
+        for config in (a_run("focus", chance=0.0), a_run("none"))
+    )
+    for trainer in (one, other):
+        for _ in range(2 * STEPS):
+            trainer.step()
+    for weight, same in zip(one.on_device.weights, other.on_device.weights, strict=True):
+        assert torch.equal(weight, same)
+
+
+def test_a_run_resumes_and_says_what_came_back(tmp_path):
+    config = a_run(chance=0.7)
+    whole = Trainer(config, tmp_path)
+    for _ in range(STEPS + 2):
+        whole.step()
+    whole.save()
+    again = Trainer(config, tmp_path)
+    again.resume()
+    for trainer in (whole, again):
+        for _ in range(STEPS):
+            trainer.step()
+    for weight, other in zip(whole.on_device.weights, again.on_device.weights, strict=True):
+        assert torch.equal(weight, other)
+    line = whole.on_device.tally.read()
+    assert line["replayed"] > 0
+    assert sum(line["t_histogram"]) > 0
+    assert method_of(config) == "trm-focus"
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(UserError, match="fixed-mix"):
+        a_run("fixed-mix")
+    config = a_run()
+    too_long = replace(config.replay, stages=((1.0, 128, STEPS + 1),))
+    with pytest.raises(UserError, match=r"no curation\.candidates"):
+        replace(config, replay=too_long)
+    with pytest.raises(UserError, match="no teacher 'sudoku/fixed-mix'"):
+        teacher("sudoku/fixed-mix")
+
+
+@pytest.mark.parametrize("name", ["sudoku", "maze", "mini-sudoku"])
+def test_recipes_have_candidates_over_the_whole_stay(name):
+    config = teacher(f"{name}/focus")
+    ((_, K_p, h),) = config.replay.stages
+    assert K_p == config.carry.steps
+    assert config.curation.candidates[0] == 0
+    assert config.curation.candidates[-1] + h == K_p
