@@ -61,10 +61,15 @@ class Sudoku(Task):
     logit_bound: float = 20.0  # hard clip of the digit logits
     candidates: bool = True  # context holds the digits that the givens leave open (ours)
     logit_features: bool = True  # features hold scaled logits beside the probabilities (ours)
+    # Times that a language model reads the grid. Once is twice as fast; cells are then read before
+    # all of the puzzle has been seen, with a summary of the whole beside each.
+    grids_in_prompt: int = 2
 
     def __post_init__(self):
         if self.box not in (2, 3):
             raise UserError(f"sudoku boxes have side 2 or 3, not {self.box}")
+        if self.grids_in_prompt not in (1, 2):
+            raise UserError(f"task.grids-in-prompt is 1 or 2, not {self.grids_in_prompt}")
 
     # ------------------------------------------------------------------ sizes
     @classmethod
@@ -118,7 +123,8 @@ class Sudoku(Task):
     def prompt(self) -> Prompt:
         # Short, because a language model spends as much on a word as on a cell.
         grid = [Cell(cell) for cell in range(self.cells)]
-        parts: list[str | Cell] = ["Sudoku:", *grid, "\n", *grid]
+        again = grid if self.grids_in_prompt == 2 else []
+        parts: list[str | Cell] = ["Sudoku:", *grid, "\n", *again]
         return Prompt(tuple(parts), tuple(str(d) for d in range(self.side + 1)))
 
     # ------------------------------------------------- puzzles on the host

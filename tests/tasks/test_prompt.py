@@ -1,13 +1,16 @@
 """Prompts have one token per cell, for tokenizers that merge."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from focus.errors import UserError
+from focus.model.backbone import BackboneConfig, LanguageModel
 from focus.tasks.prompt import tokenize_prompt
-from tests.tasks.samples import TASKS
+from tests.tasks.samples import TASKS, batch
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,29 @@ def test_every_cell_is_one_token_read_at_its_last_place(task, merging_tokenizer)
     if task.name == "sudoku":
         # Read in the second copy: a causal model has then seen the whole puzzle.
         assert tokens.readout.min() > len(ids[0]) // 2 - 2
+
+
+def test_a_grid_printed_once_is_half_as_long_and_has_a_summary(merging_tokenizer):
+    once = replace(TASKS["sudoku9"], grids_in_prompt=1)
+    lengths = [
+        len(tokenize_prompt(t.prompt(), lambda text: merging_tokenizer.encode(text).ids).template)
+        for t in (once, TASKS["sudoku9"])
+    ]
+    assert lengths[1] - lengths[0] == 81
+    models = [LanguageModel(t, BackboneConfig("tiny-llama"), 32) for t in (once, TASKS["sudoku9"])]
+    assert models[0].summary is not None
+    assert models[1].summary is None
+    x, _ = batch(once, 2)
+    read = models[0].read(x)
+    assert read.shape[1] == 81 + 1
+    # The first cell is read before the last one has been seen; the summary is not.
+    other = replace(x, grid=x.grid.clone())
+    other.grid[:, -1] = (other.grid[:, -1] + 1) % 10
+    changed = (models[0].read(other) - read).abs().amax(-1)
+    assert (changed[:, :80] < 1e-5).all()
+    assert (changed[:, 80:] > 1e-4).all()
+    with pytest.raises(UserError, match="1 or 2"):
+        replace(once, grids_in_prompt=3)
 
 
 def test_a_tokenizer_without_the_symbols_is_refused(merging_tokenizer):
