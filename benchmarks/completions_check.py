@@ -4,8 +4,9 @@ python -m benchmarks.completions_check RUN [--items 20] [--variants base maze-sm
 
 RUN is a folder of `focus transfer`. A completion was written in a batch, padded, token by token,
 in bf16 on a GPU. Here its prompt and text are read at once, alone, in float32: each token should
-be the first choice, or lie behind it by no more than the noise of bf16. Completions whose text
-does not give back as many tokens as were written are left out.
+be the first choice, or lie behind it by no more than the noise of bf16; so should the token that
+ended a completion. Completions whose text does not give back as many tokens as were written are
+left out.
 """
 
 import argparse
@@ -38,10 +39,11 @@ def check(run: Path, name: str, items: int) -> dict:
     variant = find_variants((name,), 1)[0]
     settings = json.loads((run / variant.name / "settings.json").read_text())
     model, codec = load_variant(variant, settings["backbone"], "cpu")
-    gaps, left_out = [], 0
+    gaps, ends, left_out, asked = [], [], 0, 0
     for benchmark in find_benchmarks(BENCHMARKS):
         written = Store(run / variant.name).written(benchmark.source)
         some = random.Random(0).sample(benchmark.items(None), items)
+        asked += len(some)
         for item in some:
             one = written[item.id]
             ids = codec.encode(one.completion)
@@ -49,10 +51,14 @@ def check(run: Path, name: str, items: int) -> dict:
                 left_out += 1
                 continue
             prompt = prompt_ids(codec, benchmark.ask(item), settings["thinking"])
+            if one.finished:
+                ids.append(codec.end)
             gaps += behind(model, prompt, ids)
+            ends += gaps[-1:] if one.finished else []
     found = torch.tensor(gaps)
     return {
-        "variant": variant.name, "completions": 5 * items - left_out, "left_out": left_out,
+        "variant": variant.name, "completions": asked - left_out, "left_out": left_out,
+        "ends": len(ends), "end_behind_most": max(ends, default=None),
         "tokens": len(gaps), "first_choice": float((found == 0).float().mean()),
         "behind_99.9_percent": float(found.quantile(0.999)), "behind_most": float(found.max()),
     }  # fmt: skip
@@ -65,7 +71,7 @@ def main() -> None:
     )
     parser.add_argument("run", type=Path)
     parser.add_argument("--items", type=int, default=20, help="of each benchmark")
-    parser.add_argument("--variants", nargs="+", default=("base", "maze-smollm2"))
+    parser.add_argument("--variants", nargs="+", default=("base", "sudoku-smollm2", "maze-smollm2"))
     words = parser.parse_args()
     rows = []
     for name in words.variants:

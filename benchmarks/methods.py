@@ -1,14 +1,16 @@
 """The methods of the paper at one budget, several seeds, one table.
 
-python -m benchmarks.methods --out DIR                    # on a GPU; a killed campaign goes on
-python -m benchmarks.methods --out DIR --store            # add finished runs to docs/results
+python -m benchmarks.methods --updates 1500 --more-data neighbourhood-1.csv.gz --out DIR
+    on a GPU; a killed campaign goes on, and runs of the same budget that are stored are not made
+    again (the further puzzles are those of runs/sudoku_none.sh)
+python -m benchmarks.methods ... --out DIR --store        # add finished runs to docs/results
 python -m benchmarks.methods --recipe maze-quick --table  # the table of the stored figures
 
 A run is a quick recipe with the `bias` updater, which leaves methods room to differ, without
 holding solved states (which only methods with replay could) and with fewer updates. Seeds come one
-after the other, so that a campaign that is cut short has compared all methods equally often; runs
-that are stored already are not made again. A recipe with a language model
-(`sudoku-quick/smollm2-135m`) may have `direct` and `base` too. `trm-sudoku` and the like are
+after the other, so that a campaign that is cut short has compared all methods equally often. A
+recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
+`trm-sudoku` and the like are
 teachers, with the methods `trm` (plain) and `focus`, `random`, `energy-hard` on carried states.
 """
 
@@ -82,6 +84,7 @@ def _within(config: RunConfig, words: argparse.Namespace, seed: int) -> RunConfi
         optimizer=replace(
             config.optimizer, updates=words.updates if trained else 0,
             batch=words.batch or config.optimizer.batch,
+            warmup=min(config.optimizer.warmup, words.updates // 5),
         ),
         eval_every=words.updates, save_every=words.updates,
         read_ahead=words.read_ahead, passes=words.passes,
@@ -113,17 +116,31 @@ def budget(words: argparse.Namespace) -> dict:
         "recipe": words.recipe, "updates": words.updates, "batch": words.batch,
         "more_data": [Path(name).name for name in words.more_data],
         "train_share": words.train_share, "read_ahead": words.read_ahead, "passes": words.passes,
+        "limit": words.limit,
     }  # fmt: skip
 
 
 def known_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
-    """Runs that are stored; they must have had the same budget."""
+    """Runs of this budget that are stored; others may not be mixed with them."""
     if not stored.exists():
         return []
     figures = json.loads(stored.read_text(encoding="utf-8"))
-    if figures["budget"] != budget(words):
+    if figures["budget"] == budget(words):
+        return figures["runs"]
+    if words.store:
         raise SystemExit(f"{stored} holds runs of another budget: {figures['budget']}")
-    return figures["runs"]
+    return []
+
+
+def finished_runs(out: Path, words: argparse.Namespace) -> list[dict]:
+    """Runs of this budget in the campaign's folder."""
+    found = []
+    for path in sorted(out.glob("*/run.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        if run.pop("budget") != budget(words):
+            raise SystemExit(f"{path} is a run of another budget; choose another --out")
+        found.append(run)
+    return found
 
 
 def campaign(words: argparse.Namespace, known: list[dict]) -> None:
@@ -138,7 +155,7 @@ def campaign(words: argparse.Namespace, known: list[dict]) -> None:
         config = a_run(words.recipe, method, words, seed)
         steps = kind_of(words.recipe).steps
         found = train(config, done.parent, device, steps, words.limit)
-        found = {"method": method, "seed": seed, **found}
+        found = {"method": method, "seed": seed, "budget": budget(words), **found}
         write_text(done, json.dumps(found) + "\n")
         at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in found["results"]}
         print(f"{method:16} seed {seed}: {found['seconds']:6.1f} s, exact {at}", flush=True)
@@ -236,7 +253,7 @@ def main() -> None:
         runs = known_runs(stored, words)
         if not words.store:
             campaign(words, runs)
-        fresh = [json.loads(p.read_text()) for p in sorted(words.out.glob("*/run.json"))]
+        fresh = finished_runs(words.out, words)
         runs = list({(run["method"], run["seed"]): run for run in (*runs, *fresh)}.values())
         figures = {"budget": budget(words), "runs": runs}
         if words.store:

@@ -47,10 +47,12 @@ def _small(config: RunConfig) -> OptimizerConfig:
 
 
 def trm_mini_sudoku() -> RunConfig:
-    """A small and shallow TRM on 4x4 Sudokus: two minutes on two cores."""
+    """A small and shallow TRM on 4x4 Sudokus: a minute and a half on two cores."""
     config = mini_sudoku()
-    config = _teacher(config, TRMConfig(width=64, heads=4, outer=1, inner=1), _small(config))
-    return replace(config, carry=CarryConfig(steps=4))
+    # Without the published weight decay it learns its 2,000 puzzles by heart.
+    optimizer = replace(_small(config), weight_decay=1.0)
+    config = _teacher(config, TRMConfig(width=64, heads=4, outer=1, inner=1), optimizer)
+    return replace(config, carry=CarryConfig(steps=8))
 
 
 def trm_mini_maze() -> RunConfig:
@@ -71,14 +73,14 @@ TEACHERS: dict[str, Callable[[], RunConfig]] = {
 def with_comebacks(config: RunConfig, method: Method) -> RunConfig:
     """FOCUS (or random, energy-hard) on a TRM's own carried states: `focus/training/comeback.py`.
 
-    After a tenth of the run every second puzzle that ends comes back once, for a quarter of a
-    stay, from one of up to a dozen states.
+    After a tenth of the run every second puzzle that ends unsolved comes back once, for a quarter
+    of a stay.
     """
     steps = config.carry.steps
     h = max(1, steps // 4)
-    candidates = tuple(range(0, steps - h + 1, max(1, steps // 16)))
+    candidates = tuple(range(0, steps - h + 1, max(1, steps // 8)))
     return replace(
-        config, curation=replace(config.curation, candidates=candidates),
+        config, curation=replace(config.curation, candidates=candidates, beta=0.0),
         replay=replace(
             config.replay, method=method, start=0.1, probability=(0.5, 0.5),
             stages=((1.0, steps, h),),

@@ -2,11 +2,11 @@
 
 Deep supervision walks every puzzle along the model's trajectory, one step an update, so the states
 that FOCUS would select from are there already. What is needed of them is kept: the state at each
-candidate t, energy and exactness at every step. When a puzzle ends, the selector chooses one of
-its states by the defect over h steps, and with the replay probability the puzzle stays for h more
-updates from there instead of making room. Nothing is rolled out for it, so that an update costs
-the same with and without. A step of a TRM passes no gradient to the one before: there is no
-defect penalty. A puzzle comes back once.
+candidate t, energy and exactness at every step. When a puzzle ends that has an eligible state, the
+selector chooses one by the defect over h steps, and with the replay probability the puzzle stays
+for h more updates from there instead of making room; whether it is believed does not end it then.
+No step of the model is made for it. A step of a TRM passes no gradient to the one before: there is
+no defect penalty. A puzzle comes back once.
 """
 
 from dataclasses import replace
@@ -34,14 +34,15 @@ class Comeback:
         self.carry, self.solver = carry, solver
         self.curation, self.selector = curation, selector
         steps, batch, device = carry.config.steps, len(carry.age), carry.age.device
-        self.candidates = [t for t in curation.candidates if t < steps]
-        # The slot that keeps the state at each age; the last one takes what nobody asks for.
-        slots = {t: slot for slot, t in enumerate(self.candidates)}
-        unwanted = len(self.candidates)
-        self._slot = torch.tensor([slots.get(t, unwanted) for t in range(steps)], device=device)
+        self.candidates = sorted(t for t in curation.candidates if t < steps)
+        # The slot that keeps the state at each age: that of the last candidate up to it. Where the
+        # age is no candidate, the slot is overwritten with what it holds.
+        slots = [sum(c <= t for c in self.candidates) - 1 for t in range(steps)]
+        self._slot = torch.tensor(slots, device=device)
+        self._wanted = torch.tensor([t in self.candidates for t in range(steps)], device=device)
         self._row = torch.arange(batch, device=device)
         self.states = {
-            name: kept.new_zeros(unwanted + 1, *kept.shape)
+            name: kept.new_zeros(len(self.candidates), *kept.shape)
             for name, kept in carry.state.tensors().items()
         }
         self.energy = torch.zeros(steps + 1, batch, device=device)
@@ -58,9 +59,12 @@ class Comeback:
         self.known.logical_and_(~fresh)
         self.until.masked_fill_(fresh, 0)
         self._note(age, start, x, y)
-        slot = self._slot[age]
+        slot, wanted = self._slot[age], self._wanted[age]
         for name, value in start.tensors().items():
-            self.states[name][slot, self._row] = value.detach().to(self.states[name].dtype)
+            kept = self.states[name]
+            before = kept[slot, self._row]
+            mask = wanted.view(-1, *(1 for _ in value.shape[1:]))
+            kept[slot, self._row] = torch.where(mask, value.detach().to(kept.dtype), before)
 
     @torch.no_grad()
     def end(self, x: Problem, y: Target, h: int, keys: Int[Tensor, " batch"]) -> Selection:
@@ -68,9 +72,10 @@ class Comeback:
         carry = self.carry
         self._note(carry.age, carry.state, x, y)
         back_before = self.until > 0
-        carry.ended.logical_or_(back_before & (carry.age >= self.until))
+        carry.ended.copy_(torch.where(back_before, carry.age >= self.until, carry.ended))
         selection = self._select(h, keys)
-        back = carry.ended & ~back_before & selection.eligible
+        whole = self.known[0]  # the first puzzles of a run begin as if they had been here
+        back = carry.ended & ~back_before & whole & selection.eligible
         back &= uniform(keys, _COMES_BACK) < self.chance
         carry.state.copy_(choose(back, selection.state, carry.state))
         carry.age.copy_(torch.where(back, selection.step, carry.age))
@@ -82,7 +87,7 @@ class Comeback:
         z = state.z.detach()[None]
         self.energy[age, self._row] = self.solver.energy(z, x, y)[0].to(self.energy.dtype)
         self.exact[age, self._row] = self.solver.task.exact(z, x, y)[0]
-        self.known[age, self._row] = True
+        self.known.scatter_(0, age[None], True)
 
     def _select(self, h: int, keys: Int[Tensor, " batch"]) -> Selection:
         """The state of each puzzle's stay that the selector chooses."""

@@ -170,8 +170,8 @@ class RunConfig:
         for name, mixture in (("base", replay.base_mixture), ("fixed", replay.fixed_mixture)):
             if abs(sum(mixture) - 1) > 1e-6 or min(mixture) < 0:
                 raise UserError(f"replay.{name}-mixture must be three shares that add up to 1")
-        if self.carry.steps and replay.method == "fixed-mix":
-            raise UserError("replay.method fixed-mix is not for carried states (carry.steps)")
+        if self.carry.steps:
+            self._check_carried()
         if replay.method not in ("none", "fixed-mix"):
             for _, K_p, h in replay.stages:
                 K_p = self.carry.steps or K_p  # with carried states a trajectory is a stay
@@ -182,6 +182,24 @@ class RunConfig:
                     )
         if self.teacher.steps < 1 or self.teacher.temperature <= 0:
             raise UserError("teacher.steps is a number from 1, teacher.temperature above 0")
+
+    def _check_carried(self) -> None:
+        """With carried states, replay is a puzzle that comes back (`comeback.py`)."""
+        if self.replay.base_mixture[0] != 1:
+            raise UserError("replay.base-mixture must be (1, 0, 0) with carried states")
+        if self.replay.method == "none":
+            return
+        if self.replay.method == "fixed-mix" or self.solver.answer != "trm":
+            raise UserError(
+                "carried states (carry.steps) are replayed for a TRM alone, by the replay.method "
+                "focus, random or energy-hard"
+            )
+        curation = self.curation
+        if curation.beta or curation.hold or not curation.restore_memory:
+            raise UserError(
+                "carried states come back without a penalty and with their memory: set "
+                "curation.beta 0, curation.hold False and curation.restore-memory True"
+            )
 
 
 def read_config(path: Path) -> RunConfig:

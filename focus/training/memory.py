@@ -91,7 +91,10 @@ def _updater_bytes(model: Model, config: RunConfig) -> int:
     if isinstance(model.updater, TRM):  # only one cycle of a step has gradients
         trm = model.updater.config
         layers = (trm.inner + 1) * trm.layers * config.steps
-        return 2 * layers * model.task.tokens * trm.width * _UPDATER_TENSORS
+        # Both latents of the states that a puzzle may come back to.
+        states = len(config.curation.candidates) if config.replay.method != "none" else 0
+        per_token = layers * _UPDATER_TENSORS + 2 * states
+        return 2 * model.task.tokens * trm.width * per_token
     sizes = model.updater.config
     tokens = model.task.tokens + sizes.registers
     replayed = max(h for _, _, h in config.replay.stages) if config.replay.method != "none" else 0

@@ -78,16 +78,16 @@ class Tally:
     def read(self) -> dict[str, Any]:
         """Means over the window, and the histograms where there was a replay."""
         found = dict(zip(_SUMS, self.sums.tolist(), strict=True))
-        examples, replayed = max(1.0, found["examples"]), max(1.0, found["replayed"])
-        updates = max(1.0, found["updates"])
+        examples, updates = max(1.0, found["examples"]), max(1.0, found["updates"])
+        selected = max(1.0, float(self.steps.sum()))
         line: dict[str, Any] = {
             "loss": found["loss"] / updates,
             "gradient": found["gradient"] / updates,
             "exact": found["exact"] / examples,
             "replayed": found["replayed"] / examples,
             "held": found["held"] / examples,
-            "stuck": found["stuck"] / replayed,
-            "D": found["D"] / replayed,
+            "stuck": found["stuck"] / selected,
+            "D": found["D"] / selected,
         }
         if self.steps.any():
             line["t_histogram"] = [int(n) for n in self.steps.tolist()]

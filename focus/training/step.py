@@ -159,8 +159,8 @@ class Step:
         if self.carry is not None and part.last is not None:
             self.carry.keep(part.last, example_keys(config.seed, source, example))
         if self.comeback is not None:
-            selection = self.comeback.end(x, y, h, keys)
-            part = replace(part, selection=selection, replayed=selection.eligible.float())
+            back = (self.comeback.until > 0).float()
+            part = replace(part, replayed=back, selection=self.comeback.end(x, y, h, keys))
         self.finite.logical_and_(loss.isfinite())
         still = -h * math.log(config.curation.rho)
         self.tally.add_batch(loss, part.exact, part.replayed, part.selection, still)

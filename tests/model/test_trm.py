@@ -75,10 +75,10 @@ def slow_attention(layer, h, x):
 def slow_net(solver, h, x):
     for layer in solver.updater.net.layers:
         if layer.mixer == "mlp":
-            mixed = slow_swiglu(layer.mix, h.transpose(1, 2)).transpose(1, 2)
+            across = h.transpose(1, 2)
+            h = slow_norm(across + slow_swiglu(layer.mix, across)).transpose(1, 2)
         else:
-            mixed = slow_attention(layer, h, x)
-        h = slow_norm(h + mixed)
+            h = slow_norm(h + slow_attention(layer, h, x))
         h = slow_norm(h + slow_swiglu(layer.mlp, h))
     return h
 
@@ -117,6 +117,22 @@ def test_a_supervision_step_is_the_definition_with_its_gradient(mixer):
         assert (one is None) == (two is None), name
         if one is not None:
             assert (one - two).norm() < 1e-3 * two.norm(), name
+
+
+@pytest.mark.parametrize("name", ["sudoku", "maze"])
+def test_gradients_of_an_untrained_teacher_do_not_explode(name):
+    """A norm over the wrong axis makes a step of the published depth chaotic: millions."""
+    config = teacher(name)
+    torch.manual_seed(0)
+    solver = Solver(config.task, replace(config.solver, trm=replace(config.solver.trm, outer=1)))
+    x, y = batch(solver.task, 2)
+    state, conditioning = solver.updater.initial(x), solver.encode(x)
+    with torch.no_grad():
+        state = solver.updater(state, conditioning, x)
+    answers = solver.roll(state, conditioning, x, 1).answers
+    solver.loss(answers, x, y).mean().backward()
+    grads = [p.grad.norm() for p in solver.parameters() if p.grad is not None]
+    assert torch.stack(grads).norm() < 100
 
 
 def test_rotations_depend_on_the_difference_of_positions_alone():

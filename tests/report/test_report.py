@@ -19,7 +19,7 @@ from focus.report.drawing import MISSING, WALL, draw
 from focus.report.runs import find_results
 from focus.report.settings import letter_settings
 from focus.report.table import GAP, Quoted, Rate, Table
-from focus.report.tables import all_tables, control_table, curation_table
+from focus.report.tables import all_tables, control_table, curation_table, label, seed_table
 from focus.training.config import RunConfig
 
 QUESTION = "1...34....21...3"
@@ -123,11 +123,14 @@ def test_all_methods_and_backbones_share_a_setting(name, tmp_path):
             if backbone != "none" or method not in ("direct", "base"):
                 config = a_run(f"{name}/{backbone}/{method}")
                 store(tmp_path / backbone / method, config, {config.eval_steps: [True]})
-    config = replace(teacher(name), seed=1)
-    store(tmp_path / "trm", config, {16: [True]})
+    for number, method in enumerate(("", "/focus", "/random", "/energy-hard")):
+        config = replace(teacher(f"{name}{method}"), seed=1)
+        store(tmp_path / f"trm{number}", config, {16: [True]})
     runs, notes = letter_settings(find_results([tmp_path])[0])
     assert not notes
     assert {run.letter for run in runs} == {""}
+    assert len({label(run) for run in runs}) == len(runs)
+    assert len(seed_table(runs).rows) == len(runs)
 
 
 def test_a_maze_without_an_answer_is_drawn_as_all_missed_and_the_question_plain():

@@ -55,7 +55,7 @@ def a_teacher_with_focus(config):
         config.replay, method="focus", start=0.0, stages=((0.5, 3, 1), (1.0, 3, 2)),
         probability=(0.8, 0.8),
     )  # fmt: skip
-    curation = replace(config.curation, candidates=(0, 1, 2))
+    curation = replace(config.curation, candidates=(0, 1, 2), beta=0.0)
     return replace(taught, replay=replay, curation=curation)
 
 
@@ -73,9 +73,9 @@ def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
     found = {}
     for capture in (False, True):
         config = a_run(task, backbone, capture=capture)
-        config = config if change is None else change(config)
         stages = ((0.5, 8, 4), (1.0, 12, 4))
         config = replace(config, replay=replace(config.replay, stages=stages))
+        config = config if change is None else change(config)
         trainer = Trainer(config, tmp_path / str(capture), "cuda:0")
         start = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
         lines = []

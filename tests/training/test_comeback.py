@@ -25,7 +25,7 @@ def a_run(method: str = "focus", chance: float = 1.0, rate: float = 2e-3):
     )  # fmt: skip
     return replace(
         config, replay=replay, carry=CarryConfig(steps=STEPS, explore=0.0),
-        curation=replace(config.curation, candidates=(0, 1, 2, 4)),
+        curation=replace(config.curation, candidates=(0, 1, 2, 4), beta=0.0),
         optimizer=replace(
             config.optimizer, updates=40, batch=BATCH, learning_rate=rate, warmup=0
         ),
@@ -74,6 +74,51 @@ def test_it_stays_for_h_updates_and_comes_back_once(tmp_path):
     assert (drawn[-1][back[0]] == STEPS + H).all()
 
 
+def believing(trainer, logit: float) -> None:
+    """Make the model believe every answer, or none."""
+    with torch.no_grad():
+        trainer.model.updater.halt.bias.fill_(logit)
+        trainer.model.updater.halt.weight.zero_()
+
+
+def test_a_short_stay_has_no_state_of_the_puzzle_before(tmp_path):
+    """Stays of one step after full ones: no candidate has h steps behind it."""
+    trainer = Trainer(a_run(chance=1.0, rate=0.0), tmp_path)
+    step = trainer.on_device
+    step.carry.age.zero_()
+    for _ in range(STEPS + H):  # all have come back, and ended
+        trainer.step()
+    assert step.comeback.known[:STEPS].all()
+    believing(trainer, 5.0)
+    for _ in range(3):
+        trainer.step()
+        assert step.carry.ended.all()
+
+
+def test_belief_does_not_end_what_has_come_back(tmp_path):
+    trainer = Trainer(a_run(rate=0.0), tmp_path)
+    step = trainer.on_device
+    step.carry.age.zero_()
+    for _ in range(STEPS):
+        trainer.step()
+    back = step.comeback.until > 0
+    believing(trainer, 5.0)
+    trainer.step()
+    assert torch.equal(~step.carry.ended, back)
+    trainer.step()
+    assert step.carry.ended.all()
+
+
+def test_the_first_puzzles_that_begin_in_the_middle_do_not_come_back(tmp_path):
+    trainer = Trainer(a_run(rate=0.0), tmp_path)
+    step = trainer.on_device
+    late = step.carry.age > 0
+    for _ in range(STEPS - 1):
+        trainer.step()
+        assert not (step.comeback.until[late & (step.carry.drawn == 0)] > 0).any()
+    assert late.any()
+
+
 def test_without_a_chance_nothing_changes(tmp_path):
     one, other = (
         Trainer(config, tmp_path / config.replay.method)
@@ -106,9 +151,15 @@ def test_a_run_resumes_and_says_what_came_back(tmp_path):
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(UserError, match="fixed-mix"):
-        a_run("fixed-mix")
     config = a_run()
+    for change, reason in (
+        ({"replay": replace(config.replay, method="fixed-mix")}, "for a TRM alone"),
+        ({"solver": replace(config.solver, answer="revised")}, "for a TRM alone"),
+        ({"curation": replace(config.curation, beta=0.08)}, "without a penalty"),
+        ({"replay": replace(config.replay, base_mixture=(0.5, 0.5, 0.0))}, "base-mixture"),
+    ):
+        with pytest.raises(UserError, match=reason):
+            replace(config, **change)
     too_long = replace(config.replay, stages=((1.0, 128, STEPS + 1),))
     with pytest.raises(UserError, match=r"no curation\.candidates"):
         replace(config, replay=too_long)

@@ -135,5 +135,6 @@ def batch_size(model: Any, width: int, cap: int, device: str) -> int:
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     cache = 2 * 2 * config.num_hidden_layers * heads * size * (width + cap)
     reading = width * (_BYTES_READING * inner + 3 * (width + cap))  # activations, and the mask
+    torch.cuda.empty_cache()  # what earlier batches have left counts as free
     free, _ = torch.cuda.mem_get_info()
     return int(max(1, min(_MOST_ROWS, 0.8 * free / (cache + reading))))

@@ -72,6 +72,8 @@ class Rows:
             warm_up(self._advance)  # these are real tokens: nothing has to be put back
             try:
                 self._graph = record(self._advance)
+            except torch.OutOfMemoryError:
+                raise
             except RuntimeError:  # a model that waits for the host goes on without a graph
                 self.captured = False
             return WARM_UPS
