@@ -5,6 +5,9 @@ code and inside a captured CUDA graph, for one process or many. Exact resume and
 equality rest on it.
 """
 
+import math
+from functools import lru_cache
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -32,19 +35,49 @@ def example_keys(
 
 def uniform(keys: Int[Tensor, " batch"], stream: int, *shape: int) -> Float[Tensor, "batch *shape"]:
     """Floats in [0, 1) of shape (batch, *shape); each `stream` is independent of the others."""
-    count = 1
-    for extent in shape:
-        count *= extent
+    count = math.prod(shape)
     counter = torch.arange(count, device=keys.device)
-    words = _mix(_mix(keys ^ ((stream * 0x27D4EB2F + 1) & _LOW32))[:, None] + counter & _LOW32)
-    return (_mix(words ^ 0x165667B1) >> 8).float().mul(2.0**-24).reshape(len(keys), *shape)
+    begin = _mix(keys ^ _word(stream))[:, None]
+    return _fractions(begin, counter).reshape(len(keys), *shape)
 
 
-def permutations(
-    keys: Int[Tensor, " batch"], stream: int, *shape: int
-) -> Int[Tensor, "batch *shape"]:
-    """Uniform permutations of the last axis of `shape`."""
-    return uniform(keys, stream, *shape).argsort(dim=-1, stable=True)
+def uniforms(
+    keys: Int[Tensor, " batch"], draws: tuple[tuple[int, tuple[int, ...]], ...]
+) -> list[Float[Tensor, "batch *shape"]]:
+    """What `uniform` gives for each (stream, shape), drawn at once: a fraction of the launches."""
+    words, counter, sizes = _layout(draws, keys.device)
+    numbers = _fractions(_mix(keys[:, None] ^ words), counter).split(sizes, 1)
+    return [
+        part.reshape(len(keys), *shape) for part, (_, shape) in zip(numbers, draws, strict=True)
+    ]
+
+
+def _word(stream: int) -> int:
+    return (stream * 0x27D4EB2F + 1) & _LOW32
+
+
+def _fractions(
+    begin: Int[Tensor, "batch some"], counter: Int[Tensor, " count"]
+) -> Float[Tensor, "batch count"]:
+    words = _mix(begin + counter & _LOW32)
+    return (_mix(words ^ 0x165667B1) >> 8).float().mul(2.0**-24)
+
+
+@lru_cache
+def _layout(
+    draws: tuple[tuple[int, tuple[int, ...]], ...], device: torch.device
+) -> tuple[Tensor, Tensor, list[int]]:
+    """The stream's word and the counter of every number; made once, outside any captured graph."""
+    sizes = [math.prod(shape) for _, shape in draws]
+    words = [_word(stream) for stream, _ in draws]
+    counter = [number for size in sizes for number in range(size)]
+    by_number = torch.tensor(words).repeat_interleave(torch.tensor(sizes))
+    return by_number.to(device), torch.tensor(counter, device=device), sizes
+
+
+def order(numbers: Float[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """The uniform permutation that random numbers stand for: it sorts their last axis."""
+    return numbers.argsort(dim=-1, stable=True)
 
 
 def normal(keys: Int[Tensor, " batch"], stream: int, *shape: int) -> Float[Tensor, "batch *shape"]:

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focus.random import example_keys, normal, permutations, uniform
+from focus.random import example_keys, normal, order, uniform, uniforms
 
 
 @given(seed=st.integers(0, 2**31), update=st.integers(0, 10**6))
@@ -32,7 +32,7 @@ def test_draws_look_uniform_and_independent():
 
 def test_every_permutation_is_as_likely():
     keys = example_keys(3, 0, torch.arange(6000))
-    orders = permutations(keys, 2, 3)
+    orders = order(uniform(keys, 2, 3))
     codes = orders[:, 0] * 9 + orders[:, 1] * 3 + orders[:, 2]
     counts = codes.unique(return_counts=True)[1]
     assert len(counts) == 6
@@ -44,3 +44,10 @@ def test_normal_draws_have_unit_variance():
     assert abs(draws.mean()) < 0.02
     assert abs(draws.std() - 1) < 0.02
     assert draws.isfinite().all()
+
+
+def test_streams_drawn_at_once_are_those_drawn_one_by_one():
+    keys = example_keys(5, 3, torch.arange(7))
+    draws = ((4, (3,)), (0, ()), (9, (2, 5)))
+    for numbers, (stream, shape) in zip(uniforms(keys, draws), draws, strict=True):
+        assert torch.equal(numbers, uniform(keys, stream, *shape))

@@ -12,7 +12,7 @@ import tyro
 from focus.errors import UserError
 from focus.model.checkpoint import fetch, load_model
 from focus.model.solver import Solver
-from focus.recipes import recipe
+from focus.recipes import recipe, teacher
 from focus.training.bench import bench_select, bench_solve, bench_train
 from focus.training.config import RunConfig
 
@@ -47,6 +47,8 @@ def _show(result: dict, json: bool) -> None:
 def _recipe_of(words: Sequence[str], name: str) -> RunConfig:
     if not words or words[0].startswith("-"):
         raise UserError(f"name a recipe: focus bench {name} TASK[/BACKBONE][/METHOD]")
+    if words[0].startswith("trm-"):
+        return teacher(words[0].removeprefix("trm-"))
     return recipe(words[0])
 
 
@@ -99,9 +101,10 @@ def select_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[st
 def train(json: bool = False) -> None:
     """Measure updates/s of a recipe: focus bench train TASK[/BACKBONE][/METHOD] [flags].
 
-    Without replay and with it at every stage, captured and eager on a GPU, with the shares of the
-    language model, the updater and the optimizer, TFLOP/s beside those of a large matrix product,
-    the peak memory, and how long the first update takes, compilation included.
+    A teacher is trm-TASK. Without replay and with it at every stage, captured and eager on a GPU,
+    with the shares of the language model, the updater and the optimizer, TFLOP/s beside those of a
+    large matrix product, the peak memory, and how long the first update takes, compilation
+    included.
     """
 
 

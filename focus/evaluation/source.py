@@ -8,6 +8,7 @@ import torch
 
 from focus.data.table import Table
 from focus.evaluation.statistics import wilson_interval
+from focus.evaluation.transfer.generate import batch_size
 from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
 from focus.model.writer import Writer
@@ -71,6 +72,8 @@ def _batch_size(model: Model) -> int:
     has_language_model = model.config.backbone.name != "none"
     if next(model.parameters()).device.type == "cpu":
         return 16 if has_language_model else 250
+    if isinstance(model, Writer):
+        return batch_size(model.model, *model.lengths, "cuda")
     return 250 if has_language_model or model.task.padded else 1500
 
 

@@ -64,11 +64,11 @@ class Writer(nn.Module):
         """Greedy completions of puzzles given as codes."""
         device = next(self.parameters()).device
         ids = self._ids(self._question, torch.as_tensor(questions, device=device))
-        most = len(self._target.template) + 1
         with mixed_precision(device):
             written = self.model.generate(
                 input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False,
-                max_new_tokens=most, eos_token_id=self.codec.end, pad_token_id=self.codec.end,
+                max_new_tokens=self.lengths[1], eos_token_id=self.codec.end,
+                pad_token_id=self.codec.end,
             )  # fmt: skip
         return [self._text(row) for row in written[:, ids.shape[1] :].tolist()]
 
@@ -77,6 +77,6 @@ class Writer(nn.Module):
         return self.codec.decode(ids[:end])
 
     @property
-    def length(self) -> int:
-        """Tokens of prompt and completion."""
-        return len(self._question.template) + len(self._target.template) + 1
+    def lengths(self) -> tuple[int, int]:
+        """Tokens of the prompt, and of the completion with its end."""
+        return len(self._question.template), len(self._target.template) + 1

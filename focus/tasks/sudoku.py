@@ -15,7 +15,7 @@ from torch import Tensor
 
 from focus.engines import sudoku_equivalence, sudoku_generator, sudoku_solver
 from focus.errors import UserError
-from focus.random import normal, permutations, uniform
+from focus.random import normal, order, uniform, uniforms
 from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
 from focus.tasks.prompt import Cell, Prompt
 from focus.tasks.records import Context, Problem, Rows, Target
@@ -226,17 +226,16 @@ class Sudoku(Task):
     ) -> tuple[Int[Tensor, "batch cells"], Int[Tensor, "batch codes"]]:
         """Where each cell comes from, and what each code becomes."""
         side, box, batch = self.side, self.box, len(keys)
-        digits = permutations(keys, 0, side) + 1
+        of_digits, bands, lines, stacks, columns, of_turn = uniforms(
+            keys,
+            ((0, (side,)), (1, (box,)), (2, (box, box)), (3, (box,)), (4, (box, box)), (5, ())),
+        )
+        digits = order(of_digits) + 1
         digits = torch.cat([torch.zeros_like(digits[:, :1]), digits], 1)
-
-        def line_order(stream: int) -> Tensor:
-            bands = permutations(keys, stream, box)
-            lines = permutations(keys, stream + 1, box, box)
-            return (bands[:, :, None] * box + lines).reshape(batch, side)
-
-        rows_from, columns_from = line_order(1), line_order(3)
+        large, small = order(torch.stack([bands, stacks])), order(torch.stack([lines, columns]))
+        rows_from, columns_from = (large[..., None] * box + small).reshape(2, batch, side)
         source = rows_from[:, :, None] * side + columns_from[:, None, :]
-        turn = uniform(keys, 5) < 0.5
+        turn = of_turn < 0.5
         source = torch.where(turn[:, None, None], source.transpose(1, 2), source)
         return source.reshape(batch, self.cells), digits
 

@@ -18,6 +18,7 @@ from focus.errors import UserError
 from focus.model.backbone import LanguageModel
 from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
+from focus.model.trm import TRM
 from focus.random import example_keys
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
@@ -105,7 +106,7 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     first = time.perf_counter() - start  # puzzles read, weights loaded, code compiled
     base = timed(False, 0, 1)
     rates = {"base": round(1 / base, 2)}
-    if config.replay.method != "none":
+    if config.replay.method != "none" and not config.carry.steps:
         for K_p, h in dict.fromkeys((K_p, h) for _, K_p, h in config.replay.stages):
             rates[f"K_p {K_p}, h {h}"] = round(1 / timed(True, K_p, h), 2)
     finish = seconds_of(
@@ -128,12 +129,15 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
 def update_flops(model: Model, config: RunConfig) -> float:
     """Operations of a base update: products with weights, attention scores not counted.
 
-    Updater: forward and two products back, 6 for each weight, token and step. Language model: its
-    weights are frozen, so 4 for each weight and token of the prompt (2 when it is frozen as a
-    whole), once for `passes` updates; the adapter's own products are not counted.
+    Updater: forward and two products back, 6 for each weight, token and step. TRM: every cycle
+    forward, the last one back. Language model: its weights are frozen, so 4 for each weight and
+    token of the prompt (2 when it is frozen as a whole), once for `passes` updates; the adapter's
+    own products are not counted.
     """
     if not isinstance(model, Solver):
         raise UserError("a model that writes its answer is not measured here")
+    if isinstance(model.updater, TRM):
+        return _trm_flops(model.updater, model.task.tokens) * config.steps * config.optimizer.batch
     matrices = [p for p in model.updater.parameters() if p.ndim == 2]
     each = 6 * sum(p.numel() for p in matrices) * model.task.tokens * config.steps
     if isinstance(model.backbone, LanguageModel):
@@ -142,6 +146,14 @@ def update_flops(model: Model, config: RunConfig) -> float:
         per_token = (2 if model.backbone.frozen else 4) * weights
         each += per_token * len(model.backbone.prompt.template) / config.passes
     return each * config.optimizer.batch
+
+
+def _trm_flops(trm: TRM, tokens: int) -> float:
+    """A supervision step of one puzzle; an MLP over the tokens is applied to each number of h."""
+    places = {name: trm.config.width if ".mix." in name else tokens for name in trm.state_dict()}
+    products = sum(p.numel() * places[n] for n, p in trm.net.named_parameters(prefix="net"))
+    passes = trm.config.inner + 1
+    return products * passes * (2 * trm.config.outer + 4)
 
 
 def _batch(trainer: Trainer, size: int):

@@ -68,7 +68,7 @@ def _language_model_bytes(model: Model) -> int:
         language_model, length = model.backbone.model, len(model.backbone.prompt.template)
         vocabulary = 0
     else:
-        language_model, length = model.model, model.length
+        language_model, length = model.model, sum(model.lengths)
         vocabulary = 10 * length * language_model.config.vocab_size  # logits, in two precisions
     config = language_model.config
     # Models of GPT-2's kind have four times their width unless they say otherwise.

@@ -45,7 +45,7 @@ class Tally:
 
     def _add(self, **values: Tensor | float) -> None:
         for name, value in values.items():
-            self.sums[_SUMS.index(name)] += value
+            self.sums[_SUMS.index(name)].add_(value)  # in place: `+=` would copy as well
 
     def add_batch(
         self, loss: Tensor, exact: Tensor, replayed: Tensor, selection: Selection | None,

@@ -19,7 +19,7 @@ from focus.model.backbone import LanguageModel
 from focus.model.checkpoint import Model, trained_weights
 from focus.model.precision import mixed_precision
 from focus.model.solver import Solver
-from focus.random import example_keys, uniform
+from focus.random import example_keys, uniform, uniforms
 from focus.tasks.records import Problem, Target
 from focus.training.capture import Graphs
 from focus.training.carry import Carry
@@ -231,11 +231,11 @@ class Step:
         """Which stored puzzle each example is."""
         keys = example_keys(self.config.seed, update, example)
         own, all_rows = self.own_rows, len(self.rows)
-        row = (uniform(keys, _ROW) * own).long()
-        if all_rows > own:
-            other = own + (uniform(keys, _OTHER_ROW) * (all_rows - own)).long()
-            row = torch.where(uniform(keys, _WHICH) < self.config.train_share, row, other)
-        return row
+        if all_rows == own:
+            return (uniform(keys, _ROW) * own).long()
+        first, second, which = uniforms(keys, ((_ROW, ()), (_OTHER_ROW, ()), (_WHICH, ())))
+        other = own + (second * (all_rows - own)).long()
+        return torch.where(which < self.config.train_share, (first * own).long(), other)
 
     def _turns(self, update: Tensor, example: Tensor) -> Tensor:
         """Keys of the symmetries."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
 from focus.cli import main
 from focus.errors import UserError
@@ -14,6 +15,7 @@ from focus.model.state import State
 from focus.model.trm import TRMConfig, rotate
 from focus.recipes import teacher
 from focus.tasks import Maze, Sudoku
+from focus.training.bench import update_flops
 from focus.training.carry import Carry, CarryConfig
 from focus.training.loop import Trainer
 from tests.tasks.samples import batch
@@ -133,6 +135,22 @@ def test_gradients_of_an_untrained_teacher_do_not_explode(name):
     solver.loss(answers, x, y).mean().backward()
     grads = [p.grad.norm() for p in solver.parameters() if p.grad is not None]
     assert torch.stack(grads).norm() < 100
+
+
+def test_operations_of_a_step_are_counted():
+    config = teacher("mini-sudoku")
+    sizes = replace(config.solver.trm, width=128, outer=2, inner=2)
+    config = replace(
+        config, solver=replace(config.solver, trm=sizes),
+        optimizer=replace(config.optimizer, batch=4),
+    )  # fmt: skip
+    solver = Solver(config.task, config.solver)
+    x, y = batch(solver.task, 4)
+    with FlopCounterMode(display=False) as counter:
+        answers = solver.roll(solver.updater.initial(x), solver.encode(x), x, 1).answers
+        solver.loss(answers, x, y).sum().backward()
+    # The heads, which are not counted, are small.
+    assert update_flops(solver, config) == pytest.approx(counter.get_total_flops(), rel=0.02)
 
 
 def test_rotations_depend_on_the_difference_of_positions_alone():

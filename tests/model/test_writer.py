@@ -58,3 +58,13 @@ def test_what_the_parser_refuses_counts_as_wrong():
     assert not untrained.exact.any()
     assert untrained.diagnostics["parsed"].sum() == 0
     assert (untrained.answers == questions).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_writer_is_evaluated_on_a_gpu():
+    """As many puzzles at a time as fit into its memory."""
+    writer, questions, answers = a_writer("sudoku")
+    table = Table(questions, answers, np.arange(4), "test", {})
+    found = evaluate(writer.to("cuda:0"), table, [1])[0]
+    assert found.exact.shape == (4,)
