@@ -73,8 +73,8 @@ TEACHERS: dict[str, Callable[[], RunConfig]] = {
 def with_comebacks(config: RunConfig, method: Method) -> RunConfig:
     """FOCUS (or random, energy-hard) on a TRM's own carried states: `focus/training/comeback.py`.
 
-    After a tenth of the run every second puzzle that ends unsolved comes back once, for a quarter
-    of a stay.
+    After a tenth of the run every second puzzle that ends with an eligible state (a Sudoku:
+    unsolved) comes back once, for a quarter of a stay.
     """
     steps = config.carry.steps
     h = max(1, steps // 4)

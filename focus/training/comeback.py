@@ -59,12 +59,10 @@ class Comeback:
         self.known.logical_and_(~fresh)
         self.until.masked_fill_(fresh, 0)
         self._note(age, start, x, y)
-        slot, wanted = self._slot[age], self._wanted[age]
-        for name, value in start.tensors().items():
-            kept = self.states[name]
-            before = kept[slot, self._row]
-            mask = wanted.view(-1, *(1 for _ in value.shape[1:]))
-            kept[slot, self._row] = torch.where(mask, value.detach().to(kept.dtype), before)
+        slot = self._slot[age]
+        kept = choose(self._wanted[age], start.detach(), self._held(slot))
+        for name, value in kept.tensors().items():
+            self.states[name][slot, self._row] = value
 
     @torch.no_grad()
     def end(self, x: Problem, y: Target, h: int, keys: Int[Tensor, " batch"]) -> Selection:
@@ -103,13 +101,15 @@ class Comeback:
         eligible = self.solver.task.eligible(self.exact[at], self.exact[after], ends_exact)
         eligible = eligible & self.known[at] & self.known[after]
         chosen = self.selector(defects, energy, eligible, keys)
-        slot = self._slot[at][chosen]
-        state = State.of({name: kept[slot, self._row] for name, kept in self.states.items()})
         none = torch.zeros_like(self.carry.ended)
         return Selection(
-            state, at[chosen], eligible.any(0), none,
+            self._held(self._slot[at][chosen]), at[chosen], eligible.any(0), none,
             energy[chosen, self._row], defects[chosen, self._row], defects,
         )  # fmt: skip
+
+    def _held(self, slot: Int[Tensor, " batch"]) -> State:
+        """The state that each puzzle has in a slot."""
+        return State.of({name: kept[slot, self._row] for name, kept in self.states.items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an update changes, by name."""
