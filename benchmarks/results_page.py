@@ -255,17 +255,17 @@ def transfer() -> str:
 
 
 def transfer_ends() -> str:
-    """How completions end: by themselves, with an answer that can be read."""
-    rows = [["language model", "benchmark", "ended by itself", "answer found", "tokens"]]
+    """How completions end: by themselves, with an answer that can be read, in repetitions."""
+    rows = [["language model", "benchmark", "ended by itself", "answer found", "repeats", "tokens"]]
     for kind, table in _transfer_rows().items():
         for name, seeds in zip(BENCHMARKS, table, strict=True):
             if name not in ("math", "cruxeval-o", "cruxeval-i"):
                 continue
             mean = {
                 key: float(np.mean([seed[key] for seed in seeds]))
-                for key in ("finished", "answered", "tokens")
+                for key in ("finished", "answered", "repeats", "tokens")
             }
-            shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered")]
+            shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]
             title = BENCHMARKS[name].title
             rows.append([_called(kind), title, *shares, f"{mean['tokens']:.0f}"])
     return _markdown(rows)

@@ -3,20 +3,23 @@
 python -m benchmarks.transfer_figures RUN NAME     # docs/results/NAME.json
 
 RUN is a folder of `focus transfer` that has been scored. Verdicts are packed in the order of the
-items' numbers, so that anyone can pair two variants again.
+items' numbers, so that anyone can pair two variants again. `repeats` is the share of completions
+that zlib shrinks to less than a fifth: they say the same again and again.
 """
 
 import argparse
 import json
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.stored import pack
-from focus.evaluation.transfer.store import Store
+from focus.evaluation.transfer.store import Scored, Store
 from focus.files import write_text
 
 _RESULTS = Path(__file__).parents[1] / "docs" / "results"
+_SHRUNK = 0.2  # of its size, under which a text repeats itself
 
 
 def natural(item: str) -> tuple[int, str]:
@@ -24,10 +27,15 @@ def natural(item: str) -> tuple[int, str]:
     return len(item), item
 
 
-def verdicts(run: Path, variant: str, benchmark: str) -> str:
+def verdicts(scores: dict[str, Scored]) -> str:
     """Which items came out right."""
-    scores = Store(run / variant).scores(benchmark)
     return pack(np.array([scores[item].correct for item in sorted(scores, key=natural)]))
+
+
+def repeats(scores: dict[str, Scored]) -> float:
+    """The share of completions that repeat themselves."""
+    texts = [line.completion.encode() for line in scores.values()]
+    return float(np.mean([len(zlib.compress(text)) < _SHRUNK * len(text) for text in texts]))
 
 
 def main() -> None:
@@ -42,7 +50,8 @@ def main() -> None:
     settings = json.loads((words.run / "base" / "settings.json").read_text(encoding="utf-8"))
     figures["settings"] = {name: settings[name] for name in ("max_tokens", "thinking", "precision")}
     for row in figures["results"]:
-        row["correct"] = verdicts(words.run, row["variant"], row["benchmark"])
+        scores = Store(words.run / row["variant"]).scores(row["benchmark"])
+        row["repeats"], row["correct"] = repeats(scores), verdicts(scores)
     write_text(_RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
 
 
