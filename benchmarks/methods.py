@@ -10,8 +10,9 @@ A run is a quick recipe with the `bias` updater, which leaves methods room to di
 holding solved states (which only methods with replay could) and with fewer updates. Seeds come one
 after the other, so that a campaign that is cut short has compared all methods equally often. A
 recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
-`trm-sudoku` and the like are
-teachers, with the methods `trm` (plain) and `focus`, `random`, `energy-hard` on carried states.
+`trm-sudoku` and the like are teachers, with the methods `trm` (plain) and `focus`, `random`,
+`energy-hard` on carried states. Several processes may share a GPU and an --out: give each methods of
+its own, and --shared.
 """
 
 import argparse
@@ -76,18 +77,24 @@ def a_run(name: str, method: str, words: argparse.Namespace, seed: int) -> RunCo
 
 
 def _within(config: RunConfig, words: argparse.Namespace, seed: int) -> RunConfig:
-    """The run within the budget of the table."""
+    """The run within the budget of the table.
+
+    What a language model writes cannot be used for several updates: as many batches are read.
+    """
+    writes = config.solver.answer == "written"
+    updates = words.updates // words.passes if writes else words.updates
     trained = config.optimizer.updates > 0
     return replace(
         config, seed=seed, more_data=(*config.more_data, *words.more_data),
         train_share=words.train_share,
         optimizer=replace(
-            config.optimizer, updates=words.updates if trained else 0,
+            config.optimizer, updates=updates if trained else 0,
             batch=words.batch or config.optimizer.batch,
-            warmup=min(config.optimizer.warmup, words.updates // 5),
+            warmup=min(config.optimizer.warmup, updates // 5),
         ),
-        eval_every=words.updates, save_every=words.updates,
-        read_ahead=words.read_ahead, passes=words.passes,
+        eval_every=updates, save_every=updates,
+        eval_rows=min(config.eval_rows, words.limit or config.eval_rows),
+        read_ahead=1 if writes else words.read_ahead, passes=1 if writes else words.passes,
     )  # fmt: skip
 
 
@@ -156,9 +163,11 @@ def campaign(words: argparse.Namespace, known: list[dict]) -> None:
         steps = kind_of(words.recipe).steps
         found = train(config, done.parent, device, steps, words.limit)
         found = {"method": method, "seed": seed, "budget": budget(words), **found}
+        if words.shared:
+            found["seconds"] = None
         write_text(done, json.dumps(found) + "\n")
         at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in found["results"]}
-        print(f"{method:16} seed {seed}: {found['seconds']:6.1f} s, exact {at}", flush=True)
+        print(f"{method:16} seed {seed}: exact {at}", flush=True)
 
 
 def rates(figures: dict, method: str, steps: int) -> dict[int, float]:
@@ -244,7 +253,8 @@ def main() -> None:
     parser.add_argument("--train-share", type=float, default=0.05, help="beside further puzzles")
     parser.add_argument("--read-ahead", type=int, default=1)
     parser.add_argument("--passes", type=int, default=1)
-    parser.add_argument("--limit", type=int, help="test puzzles; all by default")
+    parser.add_argument("--shared", action="store_true", help="a GPU with other work: no seconds")
+    parser.add_argument("--limit", type=int, help="puzzles to test and validate on; all by default")
     parser.add_argument("--store", action="store_true", help="store the finished runs")
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     words = parser.parse_args()
