@@ -36,7 +36,8 @@ def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfi
     named = {name: p for name, p in model.named_parameters() if p.requires_grad}
     adapter = [name for name in named if "lora_" in name]
     updater = [name for name in named if "lora_" not in name]
-    inner = {name for name in updater if ".blocks." in name and named[name].ndim == 2}
+    layers = (".blocks.", ".net.layers.")  # of an updater, of a TRM
+    inner = {n for n in updater if any(word in n for word in layers) and named[n].ndim == 2}
     if config.kind == "adamw":
         inner = set()
     parts = []
