@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.stored import pack, unpack
+from benchmarks.stored import markdown, pack, rate, unpack
 from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar
 from focus.files import write_text
@@ -170,14 +170,14 @@ def campaign(words: argparse.Namespace, known: list[dict]) -> None:
         print(f"{method:16} seed {seed}: exact {at}", flush=True)
 
 
-def rates(figures: dict, method: str, steps: int) -> dict[int, float]:
-    """Exact rate in percent by seed."""
-    return {
-        run["seed"]: 100 * row["exact"]
+def results(figures: dict, method: str, steps: int) -> list[dict]:
+    """A method's results at K, one for each seed."""
+    return [
+        row
         for run in figures["runs"]
         for row in run["results"]
         if run["method"] == method and row["steps"] == steps
-    }
+    ]
 
 
 def against_reference(figures: dict, method: str) -> str:
@@ -185,8 +185,8 @@ def against_reference(figures: dict, method: str) -> str:
     kind = kind_of(figures["budget"]["recipe"])
     runs = {(run["method"], run["seed"]): run for run in figures["runs"]}
     differences, apart = [], 0
-    for seed in sorted(rates(figures, method, kind.at)):
-        if (kind.reference, seed) not in runs:
+    for seed in sorted(seed for name, seed in runs if name == method):
+        if (kind.reference, seed) not in runs or str(kind.at) not in runs[method, seed]["correct"]:
             continue
         count = runs[method, seed]["results"][0]["n"]
         ours, theirs = (
@@ -205,37 +205,36 @@ def table(figures: dict) -> str:
     """The figures as a Markdown table; a method that writes its answer has one rate for all K."""
     name = figures["budget"]["recipe"]
     kind = kind_of(name)
-    lines = [
-        f"| method | seeds | GPU s | {' | '.join(f'K = {k}' for k in kind.steps)} "
-        f"| to {kind.reference} | paper |",
-        "|---" * (5 + len(kind.steps)) + "|",
-    ]
+    head = ["method", "seeds", "GPU s", *(f"K = {k}" for k in kind.steps)]
+    rows = [[*head, f"to {kind.reference}", "paper"]]
     for method in (TRM, *METHODS):
         runs = [run for run in figures["runs"] if run["method"] == method]
         if not runs:
             continue
         alone = [run["seconds"] for run in runs if run["seconds"]]  # those that shared a GPU: null
         seconds = f"{statistics.mean(alone):.0f}" if alone else "–"
-        cells = [_spread(list(rates(figures, method, k).values())) for k in kind.steps]
-        if written := list(rates(figures, method, 0).values()):
+        cells = [_spread(results(figures, method, k)) for k in kind.steps]
+        if written := results(figures, method, 0):
             cells[kind.steps.index(kind.at)] = _spread(written)
         quoted = None
         if not name.startswith(TRM):
             quoted = paper.source_rate(name.split("-")[0], paper.STUDIED, method)
-        lines.append(
-            f"| {method} | {len(runs)} | {seconds} | {' | '.join(cells)} "
-            f"| {against_reference(figures, method)} | {'–' if quoted is None else quoted} |"
-        )
-    return "\n".join(lines)
+        told = "–" if quoted is None else f"{quoted}"
+        against = against_reference(figures, method)
+        rows.append([method, str(len(runs)), seconds, *cells, against, told])
+    if all(row[2] == "–" for row in rows[1:]):
+        rows = [[*row[:2], *row[3:]] for row in rows]
+    return markdown(rows)
 
 
-def _spread(values: list[float]) -> str:
-    """Mean, and lowest to highest of the seeds."""
-    if not values:
+def _spread(found: list[dict]) -> str:
+    """Mean, and lowest to highest of the seeds; of one seed the interval."""
+    if not found:
         return "–"
-    if len(values) == 1:
-        return f"{values[0]:.1f}"
-    return f"{statistics.mean(values):.1f} ({min(values):.1f}–{max(values):.1f})"
+    if len(found) == 1:
+        return rate(found[0])
+    values = [100 * row["exact"] for row in found]
+    return f"{statistics.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 def main() -> None:

@@ -14,6 +14,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from benchmarks import methods as compared
+from benchmarks.stored import markdown, rate
 from focus.evaluation.statistics import paired_difference
 from focus.evaluation.transfer import AVERAGED, BENCHMARKS
 from focus.evaluation.transfer.compare import FLOOR
@@ -42,16 +44,6 @@ def _curve(name: str) -> list[dict]:
     return [json.loads(line) for line in lines]
 
 
-def _rate(result: dict) -> str:
-    low, high = 100 * result["low"], 100 * result["high"]
-    return f"{100 * result['exact']:.1f} [{low:.1f}, {high:.1f}]"
-
-
-def _markdown(rows: list[list[str]]) -> str:
-    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
     """A row for each run that is stored."""
     here = {name: what for name, what in rows.items() if (_RESULTS / f"{name}.json").exists()}
@@ -61,7 +53,7 @@ def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
 def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
     stored = _stored(name)
     found = {result["steps"]: result for result in stored.get("test") or stored["results"]}
-    return [what, _seconds(name), *(_rate(found[k]) if k in found else "–" for k in steps)]
+    return [what, _seconds(name), *(rate(found[k]) if k in found else "–" for k in steps)]
 
 
 def _seconds(name: str) -> str:
@@ -76,7 +68,7 @@ def sudoku() -> str:
     """Exact rates on the 9,000 test puzzles."""
     steps = (16, 32, 64, 128, 256)
     quoted = paper.source_rate("sudoku", paper.STUDIED, "focus")
-    return _markdown(
+    return markdown(
         [
             ["solver", "training", *(f"K = {k}" for k in steps)],
             *_test_rows(
@@ -98,7 +90,7 @@ def maze() -> str:
     """Exact rates on the 1,000 test mazes."""
     steps = (8, 16, 32, 64)
     quoted = paper.source_rate("maze", paper.STUDIED, "focus")
-    return _markdown(
+    return markdown(
         [
             ["solver", "training", *(f"K = {k}" for k in steps)],
             _test_row("maze-smollm2", "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05", steps),
@@ -113,7 +105,7 @@ def maze_paths() -> str:
     rows = [["K", *names.values()]]
     for result in _stored("maze-smollm2")["test"]:
         rows.append([str(result["steps"]), *(f"{100 * result[name]:.1f}" for name in names)])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def maze_larger() -> str:
@@ -123,10 +115,10 @@ def maze_larger() -> str:
     steps = [result["steps"] for result in stored[sides[0]]]
     rows = [["side", "figure", *(f"K = {k}" for k in steps)]]
     for side in sides:
-        rows.append([side, "exact", *(_rate(result) for result in stored[side])])
+        rows.append([side, "exact", *(rate(result) for result in stored[side])])
         for name, what in (("optimal", "shortest path"), ("valid", "valid path")):
             rows.append([side, what, *(f"{100 * result[name]:.0f}" for result in stored[side])])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def releases() -> str:
@@ -137,9 +129,9 @@ def releases() -> str:
         "maze-smollm2": (8, 16, 64),
     }.items():  # fmt: skip
         found = {result["steps"]: result for result in _stored(name)["test"]}
-        rates = [f"K = {k}: {_rate(found[k])}" for k in shown]
+        rates = [f"K = {k}: {rate(found[k])}" for k in shown]
         rows.append([f"`{name}`{_REMARKS.get(name, '')}", _seconds(name), *rates])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def changes() -> str:
@@ -152,7 +144,7 @@ def changes() -> str:
             rows.append(
                 [f"`{name}`", str(change["from"]), str(change["to"]), f"{gain:+.1f}", interval]
             )
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def controls() -> str:
@@ -163,9 +155,9 @@ def controls() -> str:
         changed = [stored["controls"][key] for key in ("zeroed", "shuffled", "adapter-off")]
         steps = changed[0]["steps"]
         plain = next(result for result in stored["test"] if result["steps"] == steps)
-        rates = [_rate(result) for result in (plain, *changed)]
+        rates = [rate(result) for result in (plain, *changed)]
         rows.append([f"`{name}`", str(steps), *rates, f"{stored['adapter']:.4f}"])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def with_and_without() -> str:
@@ -179,7 +171,7 @@ def with_and_without() -> str:
         )
         gain, low, high = (100 * value for value in paired_difference(with_it, without))
         rows.append([str(result["steps"]), f"{gain:+.2f}", f"{low:+.2f} to {high:+.2f}"])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def leak() -> str:
@@ -189,8 +181,18 @@ def leak() -> str:
     rows = [["leak", *(f"K = {k}" for k in steps)]]
     for value in sorted({result["leak"] for result in results}):
         found = {result["steps"]: result for result in results if result["leak"] == value}
-        rows.append([f"{value:g}", *(_rate(found[k]) for k in steps)])
-    return _markdown(rows)
+        rows.append([f"{value:g}", *(rate(found[k]) for k in steps)])
+    return markdown(rows)
+
+
+def methods() -> str:
+    """Methods at one budget without a language model, means over seeds."""
+    return compared.table(_stored("methods-sudoku-quick"))
+
+
+def methods_smollm2() -> str:
+    """Methods at one budget with SmolLM2."""
+    return compared.table(_stored("methods-sudoku-quick-smollm2-135m"))
 
 
 def turns() -> str:
@@ -201,10 +203,10 @@ def turns() -> str:
             rows.append(
                 [
                     f"`{found['checkpoint']}`", f"{found['n']:,}", str(found["steps"]),
-                    str(result["turns"]), _rate(result), f"{result['rollouts']:.2f}",
+                    str(result["turns"]), rate(result), f"{result['rollouts']:.2f}",
                 ]
             )  # fmt: skip
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def harness() -> str:
@@ -217,7 +219,7 @@ def harness() -> str:
         for who, key in (("focus", "ours_right"), ("lm-evaluation-harness", "harness_right")):
             right = [f"{found[key][kind]} of {found['items']}" for kind in found[key]]
             rows.append([benchmark, str(found["of"]), who, *right, str(same)])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def _transfer_rows() -> dict[str, list[list[dict]]]:
@@ -251,7 +253,7 @@ def transfer() -> str:
         means = [np.mean([seed["accuracy"] for seed in seeds]) for seeds in cells]
         averaged = [mean for name, mean in zip(BENCHMARKS, means, strict=True) if name in AVERAGED]
         rows.append([_called(kind), *map(_accuracy, cells), f"{100 * np.mean(averaged):.2f}"])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def transfer_ends() -> str:
@@ -268,7 +270,7 @@ def transfer_ends() -> str:
             shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]
             title = BENCHMARKS[name].title
             rows.append([_called(kind), title, *shares, f"{mean['tokens']:.0f}"])
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def _called(kind: str) -> str:
@@ -304,7 +306,7 @@ def speed() -> str:
                 f"{100 * share:.0f} %" if share else "–",
             ]
         )  # fmt: skip
-    return _markdown(rows)
+    return markdown(rows)
 
 
 def speed_on_a_cpu() -> str:
@@ -317,12 +319,12 @@ def speed_on_a_cpu() -> str:
                 str(found["batch"]), f"{found['puzzles_per_second']}",
             ]
         )  # fmt: skip
-    return _markdown(rows)
+    return markdown(rows)
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, leak, turns, maze, maze_paths,
-    maze_larger, transfer, transfer_ends, harness, speed, speed_on_a_cpu,
+    releases, sudoku, changes, controls, with_and_without, methods, methods_smollm2, leak, turns,
+    maze, maze_paths, maze_larger, transfer, transfer_ends, harness, speed, speed_on_a_cpu,
 )  # fmt: skip
 TABLES = {table.__name__: table for table in _TABLES}
 

@@ -40,3 +40,15 @@ def pack(bits: np.ndarray) -> str:
 def unpack(text: str, count: int) -> np.ndarray:
     """The inverse of `pack`."""
     return np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), count=count).astype(bool)
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """A table whose first row is its head."""
+    lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def rate(result: dict) -> str:
+    """An exact rate with its interval, in percent."""
+    low, high = 100 * result["low"], 100 * result["high"]
+    return f"{100 * result['exact']:.1f} [{low:.1f}, {high:.1f}]"

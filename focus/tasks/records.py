@@ -28,7 +28,7 @@ class TensorRecord:
 
     def to(self: Record, device: torch.device | str) -> Record:
         """The record on another device."""
-        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
+        return self.map(lambda tensor: tensor.to(device))
 
     def __getitem__(self: Record, rows: Tensor | slice) -> Record:
         """The record of the chosen rows."""
