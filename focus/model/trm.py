@@ -11,6 +11,8 @@ are walls are no tokens.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -149,6 +151,7 @@ class TRM(nn.Module):
         if config.mixer == "mlp" and task.padded:
             raise UserError(f"solver.trm.mixer: {task.name} differs in its tokens; use attention")
         self.task, self.config = task, config
+        self._depth = config.outer, config.inner
         self.net = Net(config, task.tokens)
         self.head = nn.Linear(config.width, task.width, bias=False)
         self.halt = nn.Linear(config.width, 1)
@@ -167,6 +170,15 @@ class TRM(nn.Module):
     def compile_step(self) -> None:
         """Compile what a step repeats, for one batch size."""
         self.net.compile(dynamic=False)
+
+    @contextmanager
+    def at_depth(self, outer: int, inner: int) -> Iterator[None]:
+        """Inside the block a step has fewer cycles and refinements, with the same weights."""
+        whole, self._depth = self._depth, (outer, inner)
+        try:
+            yield
+        finally:
+            self._depth = whole
 
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
         """The embedded puzzle, scaled to unit size, and the positions."""
@@ -199,7 +211,7 @@ class TRM(nn.Module):
         with mixed_precision(state.z.device):
             high, low = state.u["high"], state.u["low"]
             with torch.no_grad():
-                for _ in range(self.config.outer - 1):
+                for _ in range(self._depth[0] - 1):
                     high, low = self._cycle(high, low, conditioning)
             high, low = self._cycle(high.detach(), low.detach(), conditioning)
             logits, halt = self.head(high).float(), self.halt(_mean(high, x)).float()
@@ -210,7 +222,7 @@ class TRM(nn.Module):
     def _cycle(
         self, high: Tensor, low: Tensor, conditioning: Conditioning
     ) -> tuple[Tensor, Tensor]:
-        for _ in range(self.config.inner):
+        for _ in range(self._depth[1]):
             low = self.net(low + high + conditioning.inputs, conditioning)
         return self.net(high + low, conditioning), low
 

@@ -25,10 +25,19 @@ class CarryConfig:
     steps: int = 0  # updates for which a puzzle stays at most (16 for TRM); 0 = it never stays
     explore: float = 0.1  # share of puzzles that must stay for a random number of steps
     halt_weight: float = 0.5  # of the loss of the halting logit
+    # (share of the run, cycles, refinements): a TRM is shallower until then; () = never. After
+    # Qasim & Zhang 2025 (arXiv 2511.08653), who take 1 cycle of 2, then 2 of 4, then all.
+    depths: tuple[tuple[float, int, int], ...] = ()
 
     def __post_init__(self):
         if self.steps < 0 or not 0 <= self.explore <= 1:
             raise UserError("carry.steps must not be negative, carry.explore is a share of 1")
+        shares = [share for share, _, _ in self.depths]
+        if shares != sorted(shares) or any(min(depth[1:]) < 1 for depth in self.depths):
+            raise UserError(
+                "carry.depths is a list of (share of the run, cycles, refinements) whose shares "
+                "rise, with cycles and refinements from 1"
+            )
 
 
 class Carry:

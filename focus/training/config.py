@@ -139,6 +139,8 @@ class RunConfig:
             raise UserError("carry.steps needs optimizer.accumulate 1, read-ahead 1 and passes 1")
         if self.carry.steps and self.solver.backbone.name != "none":
             raise UserError("carry.steps is for solvers without a language model")
+        if self.carry.depths and not (self.carry.steps and self.solver.answer == "trm"):
+            raise UserError("carry.depths is for a TRM with carry.steps")
         if self.carry.steps and self.teacher.checkpoint:
             raise UserError("carry.steps and teacher.checkpoint exclude each other")
         at_its_end = {

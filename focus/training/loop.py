@@ -28,6 +28,7 @@ from focus.training.distributed import Processes
 from focus.training.memory import MemoryEstimate, estimate_memory
 from focus.training.metrics import MetricsFile
 from focus.training.schedule import (
+    depth,
     learning_rate_share,
     replay_probability,
     stage,
@@ -86,7 +87,10 @@ class Trainer:
         config, n = self.config, self.update
         taught = teacher_weight(n, config.optimizer.updates, config.teacher)
         replayed = replay_probability(n, config.optimizer.updates, config.replay)
-        self.on_device.begin(n, learning_rate_share(n, config.optimizer), taught, replayed)
+        self.on_device.begin(
+            n, learning_rate_share(n, config.optimizer), taught, replayed,
+            depth(n, config.optimizer.updates, config.carry),
+        )  # fmt: skip
         if config.round == 1:
             for minibatch, mine in self.share:
                 self.on_device.read(n, minibatch, mine)

@@ -1,7 +1,8 @@
-"""What changes over a run: learning rate, (K_p, h), replay probability, weight of the KL."""
+"""What changes over a run: learning rate, (K_p, h), replay probability, weight of the KL, depth."""
 
 import math
 
+from focus.training.carry import CarryConfig
 from focus.training.config import OptimizerConfig, ReplayConfig, TeacherConfig
 
 
@@ -26,6 +27,15 @@ def stage(update: int, updates: int, config: ReplayConfig) -> tuple[int, int]:
         if share < until:
             return K_p, h
     return config.stages[-1][1:]
+
+
+def depth(update: int, updates: int, config: CarryConfig) -> tuple[int, int] | None:
+    """Cycles and refinements of a TRM at an update; None: its own."""
+    share = update / updates
+    for until, outer, inner in config.depths:
+        if share < until:
+            return outer, inner
+    return None
 
 
 def replay_probability(update: int, updates: int, config: ReplayConfig) -> float:

@@ -10,6 +10,7 @@ A language model reads outside the graphs (`reading.py`).
 
 import math
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -19,6 +20,7 @@ from focus.model.backbone import LanguageModel
 from focus.model.checkpoint import Model, trained_weights
 from focus.model.precision import mixed_precision
 from focus.model.solver import Solver
+from focus.model.trm import TRM
 from focus.random import example_keys, uniform, uniforms
 from focus.tasks.records import Problem, Target
 from focus.training.capture import Graphs
@@ -60,6 +62,7 @@ class Step:
         self.finite = torch.ones((), dtype=torch.bool, device=device)
         self.opinions: Tensor | None = None  # of a teacher, for every row
         self.teaching = False
+        self.depth: tuple[int, int] | None = None
         self.teacher_weight = torch.zeros((), device=device)
         for weight in self.weights:
             weight.grad = torch.zeros_like(weight)
@@ -80,9 +83,10 @@ class Step:
     # ------------------------------------------------------------------- the step
     def begin(
         self, update: int, learning_rate_share: float, teacher_weight: float = 0.0,
-        replay_probability: float = 0.0,
+        replay_probability: float = 0.0, depth: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
-        """Set what the coming update differs in."""
+        """Set what the coming update differs in; `depth` is a TRM's, where it is not its own."""
+        self.depth = depth
         if self.comeback is not None:
             self.comeback.chance.fill_(replay_probability)
         self.teaching = teacher_weight > 0 and self.opinions is not None
@@ -115,7 +119,8 @@ class Step:
         self.slot.fill_(source % self.config.read_ahead)
         mixed = self.config.replay.base_mixture[0] < 1
         branch = replaying or mixed or self.comeback is not None
-        key = (mine.start, mine.stop, self.teaching, replaying, *((K_p, h) if branch else ()))
+        stage = (K_p, h) if branch else ()
+        key = (mine.start, mine.stop, self.teaching, self.depth, replaying, *stage)
         self.run(key, lambda: self._accumulate(mine, replaying, K_p, h))
 
     def teach(self, updates: int) -> None:
@@ -137,8 +142,15 @@ class Step:
             work()
 
     def _accumulate(self, mine: slice, replaying: bool, K_p: int, h: int) -> None:
-        with mixed_precision(torch.device(self.device)):  # one copy of the weights in bf16 for all
+        # One copy of the weights in bf16 for all steps.
+        with mixed_precision(torch.device(self.device)), self._at_depth():
             self._add_gradients(mine, replaying, K_p, h)
+
+    def _at_depth(self) -> AbstractContextManager[None]:
+        updater = self.model.updater if isinstance(self.model, Solver) else None
+        if self.depth is None or not isinstance(updater, TRM):
+            return nullcontext()
+        return updater.at_depth(*self.depth)
 
     def _add_gradients(self, mine: slice, replaying: bool, K_p: int, h: int) -> None:
         config = self.config

@@ -254,7 +254,51 @@ def test_deep_supervision_goes_on_from_the_carried_state(tmp_path):
     assert functional.mse_loss(step.carry.state.z, rollout.answers[0]) > 0
 
 
+@pytest.mark.parametrize("mixer", ["mlp", "attention"])
+def test_a_shallow_step_is_that_of_a_shallow_model(mixer):
+    deep = a_solver(mixer)
+    trm = replace(deep.config.trm, outer=2, inner=1)
+    shallow = Solver(deep.task, replace(deep.config, trm=trm))
+    shallow.load_state_dict(deep.state_dict())
+    x, _ = batch(deep.task)
+    state = deep.updater.initial(x)
+    whole, expected = (s.roll(state, s.encode(x), x, 1).last for s in (deep, shallow))
+    with deep.updater.at_depth(2, 1):
+        found = deep.roll(state, deep.encode(x), x, 1).last
+    assert torch.equal(found.u["high"], expected.u["high"])
+    assert not torch.equal(found.u["high"], whole.u["high"])
+    assert torch.equal(deep.roll(state, deep.encode(x), x, 1).last.z, whole.z)
+
+
+def test_a_teacher_grows_deeper_and_is_judged_at_its_full_depth(tmp_path):
+    config = teacher("mini-sudoku")
+    trm = replace(config.solver.trm, width=32, heads=2, outer=3, inner=2)
+    config = replace(
+        config, optimizer=replace(config.optimizer, updates=4, batch=4, warmup=0),
+        carry=CarryConfig(steps=4, depths=((0.25, 1, 1), (0.75, 2, 1))),
+        solver=replace(config.solver, trm=trm), eval_rows=2, eval_steps=1,
+    )  # fmt: skip
+    trainer = Trainer(config, tmp_path)
+    passes: list[int] = []
+    trainer.model.updater.net.register_forward_hook(lambda *_: passes.append(1))
+    counts = []
+    for _ in range(4):
+        trainer.step()
+        counts.append(len(passes))
+        passes.clear()
+    assert counts == [2, 4, 4, 9]
+    trainer.validate()
+    assert len(passes) == 9
+
+
 def test_what_cannot_be_is_refused(capsys):
+    with pytest.raises(UserError, match="shares rise"):
+        CarryConfig(steps=4, depths=((0.5, 1, 1), (0.25, 2, 1)))
+    with pytest.raises(UserError, match="from 1"):
+        CarryConfig(steps=4, depths=((0.5, 0, 1),))
+    config = teacher("mini-sudoku")
+    with pytest.raises(UserError, match="for a TRM"):
+        replace(config, carry=CarryConfig(depths=((0.5, 1, 1),)))
     with pytest.raises(UserError, match="use attention"):
         Solver(TASKS["attention"], SolverConfig(answer="trm"))
     with pytest.raises(UserError, match="multiple of four"):
