@@ -181,7 +181,7 @@ def results(figures: dict, method: str, steps: int) -> list[dict]:
 
 
 def against_reference(figures: dict, method: str) -> str:
-    """Paired with the reference: mean difference, how many seeds differ by themselves."""
+    """Paired with the reference: mean and range of the differences, how many seeds differ."""
     kind = kind_of(figures["budget"]["recipe"])
     runs = {(run["method"], run["seed"]): run for run in figures["runs"]}
     differences, apart = [], 0
@@ -198,7 +198,9 @@ def against_reference(figures: dict, method: str) -> str:
         apart += mcnemar(*only) < 0.05
     if method == kind.reference or not differences:
         return "–"
-    return f"{statistics.mean(differences):+.1f} ({apart} of {len(differences)})"
+    between = f"{min(differences):+.1f} to {max(differences):+.1f}; "
+    ranged = between if len(differences) > 1 else ""
+    return f"{statistics.mean(differences):+.1f} ({ranged}{apart} of {len(differences)})"
 
 
 def table(figures: dict) -> str:

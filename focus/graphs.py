@@ -1,5 +1,6 @@
 """CUDA graphs: a piece of work recorded once and replayed from then on."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ def warm_up(work: Callable[[], None]) -> None:
         for _ in range(WARM_UPS):
             work()
     torch.cuda.current_stream().wait_stream(stream)
+    gc.collect()  # gradient nodes left in cycles would tie a recording to this stream
 
 
 def record(work: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
