@@ -21,7 +21,7 @@ class OptimizerConfig:
     """The optimizer and its schedule."""
 
     kind: Literal["adamw", "muon"] = (
-        "adamw"  # muon (ours): for the matrices of the updater's layers
+        "adamw"  # muon (ours): for the matrices of the layers of updater or TRM
     )
     updates: int = 50_000  # U
     batch: int = 16  # effective batch: examples per update, over all processes
