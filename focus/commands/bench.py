@@ -102,9 +102,9 @@ def train(json: bool = False) -> None:
     """Measure updates/s of a recipe: focus bench train TASK[/BACKBONE][/METHOD] [flags].
 
     A teacher is trm-TASK. Without replay and with it at every stage, captured and eager on a GPU,
-    with the shares of the language model, the updater and the optimizer, TFLOP/s beside those of a
-    large matrix product, the peak memory, and how long the first update takes, compilation
-    included.
+    with the shares of the language model, the updater and the optimizer, that of selection in an
+    update with replay, TFLOP/s beside those of a large matrix product, the peak memory, and how
+    long the first update takes, compilation included.
     """
 
 

@@ -105,10 +105,15 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     _drain(device)
     first = time.perf_counter() - start  # puzzles read, weights loaded, code compiled
     base = timed(False, 0, 1)
-    rates = {"base": round(1 / base, 2)}
+    rates, selection = {"base": round(1 / base, 2)}, {}
     if config.replay.method != "none" and not config.carry.steps:
-        for K_p, h in dict.fromkeys((K_p, h) for _, K_p, h in config.replay.stages):
-            rates[f"K_p {K_p}, h {h}"] = round(1 / timed(True, K_p, h), 2)
+        for name, K_p, h in _stages(config):
+            replayed = timed(True, K_p, h)
+            rates[name] = round(1 / replayed, 2)
+            if config.replay.method != "fixed-mix":
+                choosing = _selection(trainer, K_p, h)[1]
+                taken = seconds_of(partial(step.run, choosing, choosing), device, repeats)
+                selection[name] = round(taken / replayed, 3)
     finish = seconds_of(
         lambda: step.finish(1, *(("updater",) if in_round else ())), device, repeats
     )
@@ -123,6 +128,7 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
             "optimizer": round(finish / base, 3),
             "updater": round(max(0.0, base - reading - finish) / base, 3),
         },
+        **({"share_of_selection": selection} if selection else {}),
     }
 
 
@@ -162,32 +168,43 @@ def _batch(trainer: Trainer, size: int):
     return x, y, example_keys(trainer.config.seed, 0, example)
 
 
-def bench_select(config: RunConfig, device: str, repeats: int) -> dict:
-    """What selection costs over the steps that it rolls out, per stage."""
-    trainer = Trainer(config, Path("."), device)
-    solver, step = trainer.model, trainer.on_device
+def _stages(config: RunConfig) -> list[tuple[str, int, int]]:
+    """The name, K_p and h of each stage of replay."""
+    stages = dict.fromkeys((K_p, h) for _, K_p, h in config.replay.stages)
+    return [(f"K_p {K_p}, h {h}", K_p, h) for K_p, h in stages]
+
+
+def _selection(trainer: Trainer, K_p: int, h: int) -> tuple[Callable[[], None], ...]:
+    """Rolling out for a selection, and all of it: rolling out, scoring and choosing."""
+    config, solver = trainer.config, trainer.model
     if not isinstance(solver, Solver):
         raise UserError("a model that writes its answer selects no states")
     x, y, keys = _batch(trainer, config.optimizer.batch // config.optimizer.accumulate)
-    stages = {}
     with torch.no_grad():
         conditioning = solver.encode(x)
-        for K_p, h in dict.fromkeys((K_p, h) for _, K_p, h in config.replay.stages):
 
-            def roll(K_p=K_p) -> None:
-                with evaluating(solver):
-                    solver.roll(solver.updater.initial(x), conditioning, x, K_p)
+    @torch.no_grad()
+    def roll() -> None:
+        with evaluating(solver):
+            solver.roll(solver.updater.initial(x), conditioning, x, K_p)
 
-            def choose(K_p=K_p, h=h) -> None:
-                select(
-                    solver, x, y, conditioning, K_p, h, selector_of(config), config.curation, keys
-                )
+    @torch.no_grad()
+    def choose() -> None:
+        select(solver, x, y, conditioning, K_p, h, selector_of(config), config.curation, keys)
 
-            times = [
-                seconds_of(partial(step.run, work, work), device, repeats)
-                for work in (roll, choose)
-            ]
-            stages[f"K_p {K_p}, h {h}"] = round(times[1] / times[0], 3)
+    return roll, choose
+
+
+def bench_select(config: RunConfig, device: str, repeats: int) -> dict:
+    """What selection costs over the steps that it rolls out, per stage."""
+    trainer = Trainer(config, Path("."), device)
+    stages = {}
+    for name, K_p, h in _stages(config):
+        rolling, all_of_it = (
+            seconds_of(partial(trainer.on_device.run, work, work), device, repeats)
+            for work in _selection(trainer, K_p, h)
+        )
+        stages[name] = round(all_of_it / rolling, 3)
     return {"selection_over_its_steps": stages}
 
 
