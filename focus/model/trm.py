@@ -132,9 +132,12 @@ class Net(nn.Module):
         self.layers = nn.ModuleList(Layer(config, tokens) for _ in range(config.layers))
 
     def forward(
-        self, h: Float[Tensor, "batch tokens width"], conditioning: Conditioning
+        self, conditioning: Conditioning, *parts: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens width"]:
-        """All layers."""
+        """All layers, on the sum of some parts: added here, it costs a compiled net nothing."""
+        h, *others = parts
+        for part in others:
+            h = h + part
         for layer in self.layers:
             h = layer(h, conditioning)
         return h
@@ -223,8 +226,8 @@ class TRM(nn.Module):
         self, high: Tensor, low: Tensor, conditioning: Conditioning
     ) -> tuple[Tensor, Tensor]:
         for _ in range(self._depth[1]):
-            low = self.net(low + high + conditioning.inputs, conditioning)
-        return self.net(high + low, conditioning), low
+            low = self.net(conditioning, low, high, conditioning.inputs)
+        return self.net(conditioning, high, low), low
 
 
 def _bias(mask: Bool[Tensor, "batch tokens"]) -> Float[Tensor, "batch 1 1 tokens"]:
