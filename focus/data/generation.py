@@ -10,7 +10,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 
@@ -38,14 +38,13 @@ class Order:
     like: Codes | None = None  # puzzles whose ratings are wanted; None = those of the seeds
     exclude: tuple[Codes, ...] = ()  # nothing equivalent to these
 
-    def identity(self, task: Task) -> str:
+    def plan(self, task: Task) -> list:
         """What a kept chunk depends on: a resumed run must agree in it."""
         grown = [
             "" if codes is None else sha256(codes.tobytes()).hexdigest()
             for codes in (self.seeds, self.like)
         ]
-        plan = [task.name, asdict(task), self.seed, self.mode, _CHUNK, grown]
-        return json.dumps(plan, sort_keys=True)
+        return [task.name, asdict(task), self.seed, self.mode, _CHUNK, grown]
 
 
 def generate_table(
@@ -59,7 +58,7 @@ def generate_table(
             f"{task.name} has no generator mode {order.mode!r}; "
             f"it has {', '.join(task.generator_modes)}"
         )
-    _claim(parts, order.identity(task))
+    _claim(parts, task, order)
     index = PuzzleIndex(task)
     for questions in (*order.exclude, *([] if order.seeds is None else [order.seeds])):
         index.add(questions)
@@ -97,17 +96,24 @@ def generate_file(
     return table
 
 
-def _claim(parts: Path, identity: str) -> None:
+def _claim(parts: Path, task: Task, order: Order) -> None:
     """Make the folder ours, or check that it belongs to the same order."""
-    plan = parts / "plan.json"
-    if plan.is_file():
-        if plan.read_text(encoding="utf-8") != identity:
-            raise UserError(
-                f"{parts} holds the parts of another order (other seed, mode or settings); "
-                "remove it or choose another output"
-            )
+    file, plan = parts / "plan.json", json.dumps(order.plan(task), sort_keys=True)
+    if not file.is_file():
+        write_text(file, plan)
         return
-    write_text(plan, identity)
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        # Settings that the task did not have yet count as their defaults.
+        usual = {f.name: f.default for f in fields(task) if f.default is not MISSING}
+        kept[1] = {**usual, **kept[1]}
+    except (ValueError, LookupError, TypeError):
+        kept = None
+    if json.dumps(kept, sort_keys=True) != plan:
+        raise UserError(
+            f"{parts} holds the parts of another order (other seed, mode or settings); "
+            "remove it or choose another output"
+        )
 
 
 def _chunks(task: Task, order: Order, parts: Path) -> Iterator[tuple[Codes, Codes]]:

@@ -1,5 +1,6 @@
 """Generation is resumable and does not depend on the number of workers."""
 
+import json
 import os
 import signal
 import subprocess
@@ -71,6 +72,22 @@ def test_parts_of_another_order_are_not_mixed_in(tmp_path):
     generate_table(Sudoku(box=2), Order(10, 1, "minimal"), tmp_path / "parts")
     with pytest.raises(UserError, match="parts of another order"):
         generate_table(Sudoku(box=2), Order(10, 2, "minimal"), tmp_path / "parts")
+    for damaged in ("", "{}", "[1, 2]"):
+        (tmp_path / "parts" / "plan.json").write_text(damaged)
+        with pytest.raises(UserError, match="parts of another order"):
+            generate_table(Sudoku(box=2), Order(10, 1, "minimal"), tmp_path / "parts")
+
+
+def test_parts_of_a_version_without_a_setting_are_gone_on_with(tmp_path):
+    """Its default is meant; where the setting differs from that, they are another order's."""
+    order, plan = Order(10, 1, "minimal"), tmp_path / "parts" / "plan.json"
+    generate_table(Sudoku(box=2), order, tmp_path / "parts")
+    older = json.loads(plan.read_text())
+    del older[1]["grids_in_prompt"]
+    plan.write_text(json.dumps(older))
+    generate_table(Sudoku(box=2), order, tmp_path / "parts")
+    with pytest.raises(UserError, match="parts of another order"):
+        generate_table(Sudoku(box=2, grids_in_prompt=1), order, tmp_path / "parts")
 
 
 @pytest.mark.parametrize(
