@@ -62,7 +62,9 @@ def _measured(notes: dict) -> str:
     """Validation, and the test where it is known: n puzzles, 95 % interval from low to high."""
     if not notes.get("validation"):
         return "Nothing is on record for these weights."
-    text = [f"Validation after {notes['update']} updates:\n\n{_table([notes['validation']])}"]
+    method = f" of the method `{notes['method']}`" if "method" in notes else ""
+    after = f"Validation after {notes['update']} updates{method}:"
+    text = [f"{after}\n\n{_table([notes['validation']])}"]
     if notes.get("test"):
         text.append(f"Test, all puzzles:\n\n{_table(notes['test'])}")
     if notes.get("controls"):

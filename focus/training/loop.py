@@ -22,6 +22,7 @@ from focus.folders import find_folder
 from focus.model.checkpoint import build_model, load_weights, save_model, trained_weights
 from focus.model.solver import Solver
 from focus.random import example_keys, uniform
+from focus.recipes.methods import method_of
 from focus.training.config import RunConfig
 from focus.training.distil import opinions
 from focus.training.distributed import Processes
@@ -194,7 +195,7 @@ class Trainer:
         summary = join(parts).summary()
         if summary["exact"] > self.best:
             self.best = summary["exact"]
-            notes = {"update": self.update, "validation": summary}
+            notes = {"update": self.update, "method": method_of(config), "validation": summary}
             if processes.first:
                 save_model(self.model, self.folder / "best", to_json(config), notes)
         load_weights(self.model, current, self.folder)
