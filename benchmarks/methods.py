@@ -11,7 +11,7 @@ holding solved states (which only methods with replay could) and with fewer upda
 after the other, so that a campaign that is cut short has compared all methods equally often. A
 recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
 `trm-sudoku` and the like are teachers, with the methods `trm` (plain) and `focus`, `random`,
-`energy-hard` on carried states. Several processes may share a GPU and an --out: give each methods
+`energy-hard` on carried states. With --teacher all learn from a TRM as well. Several processes may share a GPU and an --out: give each methods
 of its own, and --shared.
 """
 
@@ -37,6 +37,7 @@ from focus.training.loop import Trainer
 
 _RESULTS = Path(__file__).parents[1] / "docs" / "results"
 COMPARED = tuple(name for name in METHODS if name not in ("direct", "base"))
+_PATHS = {"valid": "valid", "optimal": "shortest", "path_f1": "F1"}  # of mazes, at the paired K
 TRM = "trm"  # plain, and the beginning of the names of teachers' recipes
 
 
@@ -50,11 +51,16 @@ class Kind:
     methods: tuple[str, ...]
 
 
+def task_of(name: str) -> str:
+    """The task of a recipe."""
+    return "maze" if "maze" in name else "sudoku"
+
+
 def kind_of(name: str) -> Kind:
     """The kind of a recipe."""
     if name.startswith(TRM):
         return Kind((1, 4, 8, 16, 32, 64), 16, TRM, (TRM, *COMEBACKS))
-    task = name.split("-")[0]
+    task = task_of(name)
     steps = {"sudoku": (1, 16, 32, 64, 128, 256), "maze": (1, 8, 16, 32, 64)}[task]
     return Kind(steps, paper.STEPS[task], "focus", COMPARED)
 
@@ -94,6 +100,7 @@ def _within(config: RunConfig, words: argparse.Namespace, seed: int) -> RunConfi
         ),
         eval_every=updates, save_every=updates,
         eval_rows=min(config.eval_rows, words.limit or config.eval_rows),
+        teacher=replace(config.teacher, checkpoint="" if writes else words.teacher),
         read_ahead=1 if writes else words.read_ahead, passes=1 if writes else words.passes,
     )  # fmt: skip
 
@@ -123,7 +130,7 @@ def budget(words: argparse.Namespace) -> dict:
         "recipe": words.recipe, "updates": words.updates, "batch": words.batch,
         "more_data": [Path(name).name for name in words.more_data],
         "train_share": words.train_share, "read_ahead": words.read_ahead, "passes": words.passes,
-        "limit": words.limit,
+        "limit": words.limit, **({"teacher": Path(words.teacher).name} if words.teacher else {}),
     }  # fmt: skip
 
 
@@ -208,7 +215,8 @@ def table(figures: dict) -> str:
     name = figures["budget"]["recipe"]
     kind = kind_of(name)
     head = ["method", "seeds", "GPU s", *(f"K = {k}" for k in kind.steps)]
-    rows = [[*head, f"to {kind.reference}", "paper"]]
+    details = _PATHS if task_of(name) == "maze" else {}
+    rows = [[*head, f"to {kind.reference}", *details.values(), "paper"]]
     for method in (TRM, *METHODS):
         runs = [run for run in figures["runs"] if run["method"] == method]
         if not runs:
@@ -220,13 +228,21 @@ def table(figures: dict) -> str:
             cells[kind.steps.index(kind.at)] = _spread(written)
         quoted = None
         if not name.startswith(TRM):
-            quoted = paper.source_rate(name.split("-")[0], paper.STUDIED, method)
+            quoted = paper.source_rate(task_of(name), paper.STUDIED, method)
         told = "–" if quoted is None else f"{quoted}"
         against = against_reference(figures, method)
-        rows.append([method, str(len(runs)), seconds, *cells, against, told])
+        ends = written or results(figures, method, kind.at)
+        more = [_mean(ends, detail) for detail in details]
+        rows.append([method, str(len(runs)), seconds, *cells, against, *more, told])
     if all(row[2] == "–" for row in rows[1:]):
         rows = [[*row[:2], *row[3:]] for row in rows]
     return markdown(rows)
+
+
+def _mean(found: list[dict], name: str) -> str:
+    """The mean of another figure over the seeds, in percent."""
+    values = [100 * row[name] for row in found if name in row]
+    return f"{statistics.mean(values):.1f}" if values else "–"
 
 
 def _spread(found: list[dict]) -> str:
@@ -252,6 +268,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, help="the recipe's by default")
     parser.add_argument("--more-data", nargs="*", default=(), help="further CSV files")
     parser.add_argument("--train-share", type=float, default=0.05, help="beside further puzzles")
+    parser.add_argument("--teacher", default="", help="a TRM's checkpoint to learn from as well")
     parser.add_argument("--read-ahead", type=int, default=1)
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--shared", action="store_true", help="a GPU with other work: no seconds")
@@ -259,7 +276,8 @@ def main() -> None:
     parser.add_argument("--store", action="store_true", help="store the finished runs")
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     words = parser.parse_args()
-    stored = _RESULTS / f"methods-{words.recipe.replace('/', '-')}.json"
+    taught = "-taught" if words.teacher else ""
+    stored = _RESULTS / f"methods-{words.recipe.replace('/', '-')}{taught}.json"
     if words.out and not words.table:
         runs = known_runs(stored, words)
         if not words.store:

@@ -1,0 +1,66 @@
+"""The comparison of methods: one budget for all, runs of another one refused, paired by puzzle."""
+
+import argparse
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.methods import COMPARED, a_run, budget, finished_runs, table
+from benchmarks.stored import pack
+
+
+def words(**changes) -> argparse.Namespace:
+    usual = {
+        "recipe": "sudoku-quick", "updates": 1600, "batch": None, "more_data": (),
+        "train_share": 0.05, "read_ahead": 1, "passes": 1, "limit": None, "teacher": "",
+    }  # fmt: skip
+    return argparse.Namespace(**{**usual, **changes})
+
+
+@pytest.mark.parametrize("recipe", ["sudoku-quick", "maze-quick"])
+def test_all_runs_have_one_budget_and_the_paper_s_updater(recipe):
+    runs = [a_run(recipe, method, words(), 3) for method in COMPARED]
+    assert {run.optimizer for run in runs} == {runs[0].optimizer}
+    assert {run.solver.updater for run in runs} == {runs[0].solver.updater}
+    assert runs[0].solver.updater.structure == "bias"
+    assert not runs[0].solver.updater.hops
+    assert runs[0].optimizer.updates == 1600
+    assert not any(run.curation.hold for run in runs)
+
+
+def test_what_writes_reads_as_many_batches_and_what_is_not_trained_none():
+    with_model = words(read_ahead=2, passes=4)
+    name = "sudoku-quick/smollm2-135m"
+    focus, direct, base = (a_run(name, m, with_model, 1) for m in ("focus", "direct", "base"))
+    assert focus.optimizer.updates / focus.passes == direct.optimizer.updates / direct.passes == 400
+    assert base.optimizer.updates == 0
+
+
+def test_runs_of_another_budget_are_refused(tmp_path):
+    (tmp_path / "focus-1").mkdir()
+    run = {"method": "focus", "seed": 1, "budget": budget(words())}
+    (tmp_path / "focus-1" / "run.json").write_text(json.dumps(run))
+    assert finished_runs(tmp_path, words()) == [{"method": "focus", "seed": 1}]
+    for other in (words(updates=8), words(teacher="trm"), words(limit=5)):
+        with pytest.raises(SystemExit, match="another budget"):
+            finished_runs(tmp_path, other)
+
+
+def a_result(method: str, seed: int, right: int) -> dict:
+    exact = np.arange(100) < right
+    result = {"steps": 128, "exact": right / 100, "low": 0.0, "high": 1.0, "n": 100}
+    return {
+        "method": method, "seed": seed, "seconds": None, "results": [result],
+        "correct": {"128": pack(exact)},
+    }  # fmt: skip
+
+
+def test_differences_are_paired_by_seed_and_puzzle():
+    runs = [a_result("focus", 1, 50), a_result("focus", 2, 60)]
+    runs += [a_result("random", 1, 51), a_result("random", 2, 40)]
+    found = table({"budget": budget(words()), "runs": runs}).splitlines()
+    assert "GPU s" not in found[0]
+    assert "55.0 (50.0 to 60.0)" in found[2]
+    # One puzzle more is nothing, twenty fewer are something.
+    assert "| -9.5 (-20.0 to +1.0; 1 of 2) |" in found[3]
