@@ -11,8 +11,8 @@ holding solved states (which only methods with replay could) and with fewer upda
 after the other, so that a campaign that is cut short has compared all methods equally often. A
 recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
 `trm-sudoku` and the like are teachers, with the methods `trm` (plain) and `focus`, `random`,
-`energy-hard` on carried states. With --teacher all learn from a TRM as well. Several processes may share a GPU and an --out: give each methods
-of its own, and --shared.
+`energy-hard` on carried states. With --teacher all learn from a TRM as well. Several processes may
+share a GPU and an --out: give each methods of its own, and --shared.
 """
 
 import argparse
