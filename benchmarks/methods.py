@@ -11,8 +11,8 @@ holding solved states (which only methods with replay could) and with fewer upda
 after the other, so that a campaign that is cut short has compared all methods equally often. A
 recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
 `trm-sudoku` and the like are teachers, with the methods `trm` (plain) and `focus`, `random`,
-`energy-hard` on carried states. With --teacher all learn from a TRM as well. Several processes may
-share a GPU and an --out: give each methods of its own, and --shared.
+`energy-hard` on carried states. With --teacher all that revise learn from a TRM as well. Several
+processes may share a GPU and an --out: give each methods of its own, and --shared.
 """
 
 import argparse
@@ -28,8 +28,9 @@ import torch
 from benchmarks.stored import markdown, pack, rate, unpack
 from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar
-from focus.files import write_text
-from focus.model.checkpoint import load_model
+from focus.files import sha256, write_text
+from focus.folders import MANIFEST
+from focus.model.checkpoint import checkpoint_folder, fetch, load_model
 from focus.recipes import COMEBACKS, METHODS, recipe, teacher
 from focus.report import paper
 from focus.training.config import RunConfig
@@ -130,8 +131,13 @@ def budget(words: argparse.Namespace) -> dict:
         "recipe": words.recipe, "updates": words.updates, "batch": words.batch,
         "more_data": [Path(name).name for name in words.more_data],
         "train_share": words.train_share, "read_ahead": words.read_ahead, "passes": words.passes,
-        "limit": words.limit, **({"teacher": Path(words.teacher).name} if words.teacher else {}),
+        "limit": words.limit, **({"teacher": _checksum(words.teacher)} if words.teacher else {}),
     }  # fmt: skip
+
+
+def _checksum(checkpoint: str) -> str:
+    """Of all files of a checkpoint: its manifest lists theirs."""
+    return sha256(checkpoint_folder(fetch(checkpoint)) / MANIFEST)
 
 
 def known_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
@@ -272,10 +278,12 @@ def main() -> None:
     parser.add_argument("--read-ahead", type=int, default=1)
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--shared", action="store_true", help="a GPU with other work: no seconds")
-    parser.add_argument("--limit", type=int, help="puzzles to test and validate on; all by default")
+    parser.add_argument("--limit", type=int, help="test puzzles, all by default, and of validation")
     parser.add_argument("--store", action="store_true", help="store the finished runs")
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     words = parser.parse_args()
+    if words.teacher and words.recipe.startswith(TRM):
+        parser.error("a teacher has no teacher")
     taught = "-taught" if words.teacher else ""
     stored = _RESULTS / f"methods-{words.recipe.replace('/', '-')}{taught}.json"
     if words.out and not words.table:

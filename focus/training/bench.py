@@ -17,6 +17,7 @@ from focus.curation.replay import select
 from focus.errors import UserError
 from focus.model.backbone import LanguageModel
 from focus.model.checkpoint import Model
+from focus.model.precision import mixed_precision
 from focus.model.solver import Solver, evaluating
 from focus.model.trm import TRM
 from focus.random import example_keys
@@ -113,7 +114,7 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
             if config.replay.method != "fixed-mix":
                 choosing = _selection(trainer, K_p, h)[1]
                 taken = seconds_of(partial(step.run, choosing, choosing), device, repeats)
-                selection[name] = round(taken / replayed, 3)
+                selection[name] = round(len(trainer.share) * taken / replayed, 3)
     finish = seconds_of(
         lambda: step.finish(1, *(("updater",) if in_round else ())), device, repeats
     )
@@ -185,12 +186,13 @@ def _selection(trainer: Trainer, K_p: int, h: int) -> tuple[Callable[[], None], 
 
     @torch.no_grad()
     def roll() -> None:
-        with evaluating(solver):
+        with mixed_precision(x.grid.device), evaluating(solver):
             solver.roll(solver.updater.initial(x), conditioning, x, K_p)
 
     @torch.no_grad()
     def choose() -> None:
-        select(solver, x, y, conditioning, K_p, h, selector_of(config), config.curation, keys)
+        with mixed_precision(x.grid.device):
+            select(solver, x, y, conditioning, K_p, h, selector_of(config), config.curation, keys)
 
     return roll, choose
 

@@ -5,6 +5,7 @@ after `steps` updates, or before, when the model believes its answer (`halt`) an
 least number of steps drawn for it.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -32,11 +33,12 @@ class CarryConfig:
     def __post_init__(self):
         if self.steps < 0 or not 0 <= self.explore <= 1:
             raise UserError("carry.steps must not be negative, carry.explore is a share of 1")
-        shares = [share for share, _, _ in self.depths]
-        if shares != sorted(shares) or any(min(depth[1:]) < 1 for depth in self.depths):
+        shares = [0.0, *(share for share, _, _ in self.depths), 1.0]
+        rising = all(one < two for one, two in itertools.pairwise(shares))
+        if not rising or any(min(depth[1:]) < 1 for depth in self.depths):
             raise UserError(
                 "carry.depths is a list of (share of the run, cycles, refinements) whose shares "
-                "rise, with cycles and refinements from 1"
+                "rise between 0 and 1, with cycles and refinements from 1"
             )
 
 

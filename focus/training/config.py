@@ -141,6 +141,11 @@ class RunConfig:
             raise UserError("carry.steps is for solvers without a language model")
         if self.carry.depths and not (self.carry.steps and self.solver.answer == "trm"):
             raise UserError("carry.depths is for a TRM with carry.steps")
+        trm = self.solver.trm
+        if any(outer > trm.outer or inner > trm.inner for _, outer, inner in self.carry.depths):
+            raise UserError(
+                f"carry.depths goes beyond the TRM's {trm.outer} cycles of {trm.inner} refinements"
+            )
         if self.carry.steps and self.teacher.checkpoint:
             raise UserError("carry.steps and teacher.checkpoint exclude each other")
         at_its_end = {

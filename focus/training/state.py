@@ -45,6 +45,8 @@ def optimizer_tensors(model: nn.Module, parts: list[Part]) -> Tensors:
 def restore_optimizer(model: nn.Module, parts: list[Part], moments: Tensors) -> None:
     """Put stored moments back."""
     own = optimizer_tensors(model, parts)
+    if strange := sorted(set(moments) ^ set(own)):
+        raise UserError(f"the stored moments are of another optimizer ({strange[0]})")
     with torch.no_grad():
         for name, value in moments.items():
             own[name].copy_(value)

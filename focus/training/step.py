@@ -3,9 +3,9 @@
 An update is a few mini-batches (`accumulate`), whose gradients add up, and an end (`finish`: clip,
 move the weights, average). Everything that changes from update to update and does not choose a
 branch is a tensor on the device (numbers of the update and of the mini-batch, learning rates), so
-that a captured graph stays valid; there is a graph for each branch (replay or not) and each
-(K_p, h). Nothing inside waits for the device. Results equal the eager step's to float tolerance.
-A language model reads outside the graphs (`reading.py`).
+that a captured graph stays valid; there is a graph for each branch (replay or not, taught or not,
+depth of a TRM) and each (K_p, h). Nothing inside waits for the device. Results equal the eager
+step's to float tolerance. A language model reads outside the graphs (`reading.py`).
 """
 
 import math

@@ -292,11 +292,14 @@ def test_a_teacher_grows_deeper_and_is_judged_at_its_full_depth(tmp_path):
 
 
 def test_what_cannot_be_is_refused(capsys):
-    with pytest.raises(UserError, match="shares rise"):
-        CarryConfig(steps=4, depths=((0.5, 1, 1), (0.25, 2, 1)))
-    with pytest.raises(UserError, match="from 1"):
-        CarryConfig(steps=4, depths=((0.5, 0, 1),))
+    falling, equal = ((0.5, 1, 1), (0.25, 2, 1)), ((0.5, 1, 1), (0.5, 2, 1))
+    percent, all_of_it, none = ((30.0, 1, 1),), ((1.0, 1, 1),), ((0.5, 0, 1),)
+    for depths in (falling, equal, percent, all_of_it, none):
+        with pytest.raises(UserError, match="rise between 0 and 1, with cycles"):
+            CarryConfig(steps=4, depths=depths)
     config = teacher("mini-sudoku")
+    with pytest.raises(UserError, match="beyond the TRM's 1 cycles of 1"):
+        replace(config, carry=replace(config.carry, depths=((0.5, 1, 2),)))
     with pytest.raises(UserError, match="for a TRM"):
         replace(config, carry=CarryConfig(depths=((0.5, 1, 1),)))
     with pytest.raises(UserError, match="use attention"):

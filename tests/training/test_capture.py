@@ -51,7 +51,8 @@ def a_teacher(config):
 def a_teacher_with_focus(config):
     """Puzzles come back at their own states, and the teacher grows deeper."""
     taught = a_teacher(config)
-    taught = replace(taught, carry=replace(taught.carry, depths=((0.4, 1, 1),)))
+    # It does so while the first stage lasts, whose graph must not serve both depths.
+    taught = replace(taught, carry=replace(taught.carry, depths=((0.2, 1, 1),)))
     replay = replace(
         config.replay, method="focus", start=0.0, stages=((0.5, 3, 1), (1.0, 3, 2)),
         probability=(0.8, 0.8),

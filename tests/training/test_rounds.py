@@ -10,9 +10,10 @@ from focus.model.checkpoint import trained_weights
 from focus.model.solver import Solver, SolverConfig
 from focus.model.state import State
 from focus.model.updater import UpdaterConfig
+from focus.recipes import teacher
 from focus.tasks import Sudoku
 from focus.training.loop import Trainer
-from focus.training.optimizer import Muon, orthogonal
+from focus.training.optimizer import Muon, make_parts, orthogonal
 from tests.tasks.samples import batch
 from tests.training.samples import tiny_run
 
@@ -94,7 +95,6 @@ def test_a_round_must_fit_the_run():
     with pytest.raises(UserError, match="save-every"):
         a_run(8, read_ahead=4, save_every=6)
     config = tiny_run("sudoku")  # of two mini-batches
-    config = tiny_run("sudoku")  # of two mini-batches
     with pytest.raises(UserError, match="accumulate"):
         replace(config, passes=2)
 
@@ -125,6 +125,19 @@ def test_muon_moves_stacked_matrices_one_by_one(tmp_path):
     for moved in (before - block.qkv.weight.detach()).chunk(3):
         values = torch.linalg.svdvals(moved / (0.1 * 0.2 * 32**0.5))
         assert values.median() == pytest.approx(1, abs=0.3)
+
+
+@pytest.mark.parametrize(("name", "stacked"), [("sudoku", {2, 1}), ("maze", {3, 1, 2})])
+def test_muon_moves_the_matrices_of_a_teacher_s_layers(name, stacked):
+    config = teacher(f"mini-{name}")
+    solver = Solver(config.task, config.solver)
+    optimizer = replace(config.optimizer, kind="muon")
+    (part,) = make_parts(solver, dict(solver.named_parameters()), optimizer)
+    plain, muon = part.optimizers
+    inner = {id(weight) for weight in solver.updater.net.parameters()}
+    assert {id(weight) for weight in muon.param_groups[0]["params"]} == inner
+    assert set(muon.stacked) == stacked
+    assert id(solver.updater.head.weight) in {id(w) for w in plain.param_groups[0]["params"]}
 
 
 def test_damping_keeps_the_values_and_weakens_what_comes_from_far():
