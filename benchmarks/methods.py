@@ -20,12 +20,14 @@ import gc
 import itertools
 import json
 import statistics
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from benchmarks.stored import markdown, pack, rate, unpack
+from focus.errors import UserError
 from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar
 from focus.files import sha256, write_text
@@ -301,4 +303,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except UserError as error:
+        print(f"benchmarks.methods: {error}", file=sys.stderr)
+        sys.exit(2)

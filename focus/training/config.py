@@ -144,7 +144,8 @@ class RunConfig:
         trm = self.solver.trm
         if any(outer > trm.outer or inner > trm.inner for _, outer, inner in self.carry.depths):
             raise UserError(
-                f"carry.depths goes beyond the TRM's {trm.outer} cycles of {trm.inner} refinements"
+                "carry.depths goes beyond the TRM's own depth: "
+                f"solver.trm.outer {trm.outer}, solver.trm.inner {trm.inner}"
             )
         if self.carry.steps and self.teacher.checkpoint:
             raise UserError("carry.steps and teacher.checkpoint exclude each other")

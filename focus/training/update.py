@@ -47,7 +47,7 @@ class Taught:
 def selector_of(config: RunConfig) -> Selector:
     """The selector of a method; Fixed Mix draws its states otherwise."""
     if config.replay.method not in ("focus", "random", "energy-hard"):
-        raise UserError(f"the method {config.replay.method} selects no visited states")
+        raise UserError(f"replay.method {config.replay.method} selects no visited states")
     methods: dict[str, Selector] = {
         "focus": Frontier(config.curation.gamma),
         "random": Uniform(),
