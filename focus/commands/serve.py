@@ -30,7 +30,8 @@ def serve(
     if not 0 <= port <= 65535:
         raise UserError(f"--port takes a number from 0 to 65535, not {port}")
     # Sudoku before mazes: the first kind is what the page opens with.
-    names = checkpoint or tuple(reversed(releases())) or ("runs-out/mini-sudoku",)
+    released = sorted(releases(), key=lambda name: not name.startswith("sudoku"))
+    names = checkpoint or tuple(released) or ("runs-out/mini-sudoku",)
     words = [*names, *([against] if against else [])]
     solvers = name_solvers([(word, *load_checkpoint(word, None)) for word in words])
     compared = solvers[-1] if against else None

@@ -33,16 +33,24 @@ RELEASES = Path(__file__).parents[1] / "releases"  # checkpoints that come with 
 
 
 def releases() -> list[str]:
-    """Names of the checkpoints that come with the package."""
-    return sorted(path.parent.name for path in RELEASES.glob(f"*/{MANIFEST}"))
+    """Names of the checkpoints that come with the package: language models first, TRMs last."""
+
+    def order(name: str) -> tuple:
+        solver = _released(name)["solver"]
+        return solver["backbone"]["name"] == "none", solver.get("answer") == "trm", name
+
+    return sorted((path.parent.name for path in RELEASES.glob(f"*/{MANIFEST}")), key=order)
+
+
+def _released(name: str) -> dict:
+    return read_values(RELEASES / name / "config.json")
 
 
 def released_for(task: str) -> str:
     """The checkpoint that comes with the package for a task: one with a language model first."""
-    configs = {name: read_values(RELEASES / name / "config.json") for name in releases()}
-    names = [name for name, values in configs.items() if task_of(values).name == task]
-    if names:
-        return min(names, key=lambda name: configs[name]["solver"]["backbone"]["name"] == "none")
+    for name in releases():
+        if task_of(_released(name)).name == task:
+            return name
     raise UserError(f"no checkpoint for {task} comes with this package; name one: --checkpoint DIR")
 
 
