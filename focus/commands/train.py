@@ -95,11 +95,11 @@ def train() -> None:
 def teach() -> None:
     """Train a TRM, the paper's teacher and a baseline of its own.
 
-    focus teach sudoku|maze (published settings) or mini-sudoku|mini-maze (minutes on a CPU)
-    [flags]; focus teach RECIPE --help lists every field of the run. With /focus, /random or
-    /energy-hard behind the name, puzzles that end come back at a state of their own that the method
-    selects: FOCUS applied to TRM. A TRM's folder is a checkpoint
-    like any other: focus eval and focus solve take it.
+    focus teach sudoku|maze (published settings), sudoku-quick (a quarter of an hour on a large
+    GPU) or mini-sudoku|mini-maze (minutes on a CPU) [flags]; focus teach RECIPE --help lists every
+    field of the run. With /focus, /random or /energy-hard behind the name, puzzles that end come
+    back at a state of their own that the method selects: FOCUS applied to TRM. A TRM's folder is a
+    checkpoint like any other: focus eval and focus solve take it.
     """
 
 
