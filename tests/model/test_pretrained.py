@@ -17,7 +17,7 @@ from focus.errors import UserError
 from focus.evaluation.source import evaluate
 from focus.model import pretrained
 from focus.model.backbone import BackboneConfig
-from focus.model.checkpoint import RELEASES, load_model, released_for
+from focus.model.checkpoint import RELEASES, load_model, released_for, releases
 from focus.model.solver import Solver, SolverConfig
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
@@ -135,7 +135,12 @@ def test_the_memory_estimate_grows_with_what_is_stored():
 
 @pytest.mark.parametrize(
     ("name", "steps", "rows"),
-    [("sudoku-smollm2", 32, 24), ("sudoku-none", 32, 24), ("maze-smollm2", 8, 4)],
+    [
+        ("sudoku-smollm2", 32, 24),
+        ("sudoku-none", 32, 24),
+        ("sudoku-trm", 4, 12),
+        ("maze-smollm2", 8, 4),
+    ],
 )
 def test_a_release_solves_what_it_is_said_to_solve(smollm2, name, steps, rows, data_folder):
     """Puzzle by puzzle; another machine's rounding may turn one or two."""
@@ -150,6 +155,8 @@ def test_a_release_solves_what_it_is_said_to_solve(smollm2, name, steps, rows, d
 
 def test_a_task_s_release_is_one_with_a_language_model():
     assert (released_for("sudoku"), released_for("maze")) == ("sudoku-smollm2", "maze-smollm2")
+    sudokus = [name for name in releases() if name.startswith("sudoku")]
+    assert sudokus == ["sudoku-smollm2", "sudoku-none", "sudoku-trm"]
 
 
 def test_a_model_of_another_family_in_a_relative_folder(tmp_path, monkeypatch):
