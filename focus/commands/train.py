@@ -144,6 +144,11 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
         processes.leave()
     if not processes.first:
         return
+    if trainer.gave_up:
+        print(
+            f"{folder}: ended at update {trainer.update}; validations in a row without a better "
+            f"one: {trainer.fruitless} (--patience {config.patience})"
+        )
     if result:
         low, high = result["low"], result["high"]
         print(

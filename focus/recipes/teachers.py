@@ -20,6 +20,7 @@ def _teacher(config: RunConfig, trm: TRMConfig, optimizer: OptimizerConfig) -> R
         config, task=task, solver=SolverConfig(trm=trm, answer="trm"), optimizer=optimizer,
         replay=replace(config.replay, method="none", base_mixture=(1.0, 0.0, 0.0)),
         carry=CarryConfig(steps=16), steps=1, step_weights="uniform", eval_steps=16,
+        patience=20,  # late collapses are reported by many
     )  # fmt: skip
 
 

@@ -89,6 +89,7 @@ class RunConfig:
     eval_steps: int = 128  # K of validation
     eval_every: int = 1000  # updates between validations
     eval_rows: int = 1000  # validation puzzles, at most
+    patience: int = 0  # validations in a row without a better one that end a run; 0 = none do
     log_every: int = 50  # updates between lines of metrics
     save_every: int = 1000  # updates between checkpoints
     portable: bool = False  # small training state in small files, to move between machines
@@ -122,8 +123,12 @@ class RunConfig:
         for name, value in at_least_one.items():
             if value < 1:
                 raise UserError(f"{name} must be at least 1, not {value}")
-        if optimizer.updates < 0:
-            raise UserError(f"optimizer.updates must not be negative, is {optimizer.updates}")
+        for name, value in {
+            "optimizer.updates": optimizer.updates,
+            "patience": self.patience,
+        }.items():
+            if value < 0:
+                raise UserError(f"{name} must not be negative, is {value}")
         if optimizer.batch % optimizer.accumulate:
             raise UserError(
                 f"optimizer.batch ({optimizer.batch}) must be a multiple of "

@@ -81,6 +81,7 @@ class Trainer:
             self.on_device.opinions = opinions(config.task, rows, config.teacher, device)
         self.metrics = MetricsFile(folder, config.curation.candidates)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
+        self.fruitless = 0  # validations since the best one
 
     # --------------------------------------------------------------- one update
     def step(self) -> None:
@@ -137,7 +138,7 @@ class Trainer:
 
     # ------------------------------------------------------------------ the run
     def run(self, report: Callable[[int, dict], None] = lambda update, line: None) -> dict:
-        """Train to the end; returns the last validation."""
+        """Train to the end, or until `patience` is; returns the last validation."""
         config, result = self.config, {}
         begun = time.monotonic() - self.seconds
         updates = config.optimizer.updates
@@ -145,10 +146,9 @@ class Trainer:
             write_text(self.folder / "config.json", to_json(config))
         if updates == 0:
             result = self.validate()
-        while self.update < updates:
+        while self.update < updates and not self.gave_up:
             self.step()
-            finished = self.update == updates
-            validating = self.update % config.eval_every == 0 or finished
+            validating = self.update % config.eval_every == 0 or self.update == updates
             line: dict = {}
             if self.update % config.log_every == 0 or validating:
                 line = self._line()
@@ -159,11 +159,16 @@ class Trainer:
                 if self.processes.first:
                     self.metrics.write(line)
             report(self.update, line)
-            if self.update % config.save_every == 0 or finished:
+            if self.update % config.save_every == 0 or self.update == updates or self.gave_up:
                 self.save()
         self.metrics.close()
         self.processes.meet()
         return result
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether validation has not got better for too long."""
+        return 0 < self.config.patience <= self.fruitless
 
     def _line(self) -> dict:
         """A line of metrics over all processes, for the window that ends here."""
@@ -193,8 +198,9 @@ class Trainer:
         with torch.compiler.set_stance("force_eager"):  # other batch sizes than training's
             parts = processes.gather(evaluate(self.model, part, [config.eval_steps])[0])
         summary = join(parts).summary()
+        self.fruitless += self.best > 0  # as long as nothing comes out, there is nothing to lose
         if summary["exact"] > self.best:
-            self.best = summary["exact"]
+            self.best, self.fruitless = summary["exact"], 0
             notes = {"update": self.update, "method": method_of(config), "validation": summary}
             if processes.first:
                 save_model(self.model, self.folder / "best", to_json(config), notes)
@@ -209,8 +215,10 @@ class Trainer:
             save_state(
                 self.folder / "last", self.config, trained_weights(self.model), step.average,
                 optimizer_tensors(self.model, step.parts), tally,
-                {"update": self.update, "best": self.best, "seconds": self.seconds},
-                step.carried(),
+                {
+                    "update": self.update, "best": self.best, "fruitless": self.fruitless,
+                    "seconds": self.seconds,
+                }, step.carried(),
             )  # fmt: skip
 
     def resume(self) -> None:
@@ -229,6 +237,6 @@ class Trainer:
             for name, value in average.items():
                 step.average[name].copy_(value)
             self.update, self.best = counters["update"], counters["best"]
-            self.seconds = counters["seconds"]
+            self.seconds, self.fruitless = counters["seconds"], counters.get("fruitless", 0)
         if self.processes.first:
             self.metrics.rewind(self.update)

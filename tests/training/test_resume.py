@@ -16,6 +16,7 @@ import torch
 
 from focus.cli import main
 from focus.errors import UserError
+from focus.evaluation.source import evaluate
 from focus.files import only_one
 from focus.model.checkpoint import load_model, trained_weights
 from focus.training.loop import NotFiniteError, Trainer
@@ -53,6 +54,41 @@ def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(tmp_path, task):
     for name, weight in trained_weights(whole.model).items():
         assert torch.equal(weight, trained_weights(again.model)[name]), name
         assert torch.equal(whole.on_device.average[name], again.on_device.average[name]), name
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_ends_when_validation_has_not_got_better_for_long(tmp_path, monkeypatch, killed):
+    """Nothing, nothing, a third of 20 puzzles, less, as much; a kill on the way changes nothing."""
+    exact = {1: 0, 2: 0, 3: 0, 4: 7, 5: 3, 6: 7, 7: 20, 8: 20}
+    config = replace(tiny_run("sudoku", updates=8), eval_every=1, save_every=1, patience=2)
+    (tmp_path / "run").mkdir()
+
+    def a_trainer() -> Trainer:
+        trainer = Trainer(config, tmp_path / "run")
+
+        def judged(model, table, steps):
+            (found,) = evaluate(model, table, steps)
+            right = torch.arange(len(table)).numpy() < exact[trainer.update]
+            return [replace(found, exact=right)]
+
+        monkeypatch.setattr("focus.training.loop.evaluate", judged)
+        return trainer
+
+    trainer = a_trainer()
+    if killed:
+        for _ in range(5):
+            trainer.step()
+            trainer.validate()
+        trainer.save()
+        trainer = a_trainer()
+        trainer.resume()
+    trainer.run()
+    assert (trainer.update, trainer.best, trainer.gave_up) == (6, 0.35, True)
+    assert load_model(tmp_path / "run").record[1]["update"] == 4
+    again = a_trainer()
+    again.resume()
+    assert again.run() == {}
+    assert again.update == 6
 
 
 @pytest.mark.long
