@@ -1,5 +1,5 @@
 #!/bin/sh
-# The checkpoint `sudoku-trm`: a TRM, the paper's teacher, on the puzzles of `sudoku-smollm2`.
+# The checkpoint `sudoku-trm`: a TRM, which is what teaches in the paper, on the puzzles of `sudoku-smollm2`.
 #
 #   FOCUS_DATA=DIR runs/sudoku_trm.sh [OUT]      # after runs/sudoku_smollm2.sh, whose puzzles it takes
 set -eu

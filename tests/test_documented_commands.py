@@ -42,7 +42,7 @@ SMALLER = [
     (r"(--mode neighbourhood .*) --count \d+", r"\1 --count 4"),
     (r"--count 1000\b", "--count 20"),
     (r"--protocol paper", "--protocol standard"),  # needs a large corpus; tested on its own
-    (r"--limit 50", "--limit 2"),
+    (r"--limit [25]0\b", "--limit 2"),
     (r"^(focus transfer (?!gold).*)", r"\1 --max-tokens 4"),
     (r"^(focus transfer (?!.*--limit).*)", r"\1 --limit 2"),
     (r"--limit 100", "--limit 2"),

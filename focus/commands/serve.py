@@ -7,7 +7,7 @@ import uvicorn
 
 from focus.commands.evaluate import load_checkpoint
 from focus.errors import UserError
-from focus.model.checkpoint import releases
+from focus.model.checkpoint import offered
 from focus.report.server import make_app
 from focus.report.trajectory import name_solvers
 
@@ -30,8 +30,9 @@ def serve(
     if not 0 <= port <= 65535:
         raise UserError(f"--port takes a number from 0 to 65535, not {port}")
     # Sudoku before mazes: the first kind is what the page opens with.
-    released = sorted(releases(), key=lambda name: not name.startswith("sudoku"))
-    names = checkpoint or tuple(released) or ("runs-out/mini-sudoku",)
+    released = offered()
+    ordered = sorted(released, key=lambda name: released[name] != "sudoku")
+    names = checkpoint or tuple(ordered) or ("runs-out/mini-sudoku",)
     words = [*names, *([against] if against else [])]
     solvers = name_solvers([(word, *load_checkpoint(word, None)) for word in words])
     compared = solvers[-1] if against else None

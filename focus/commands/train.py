@@ -93,7 +93,7 @@ def train() -> None:
 
 
 def teach() -> None:
-    """Train a TRM, the paper's teacher and a baseline of its own.
+    """Train a TRM: what teaches in the paper, and a baseline of its own.
 
     focus teach sudoku|maze (published settings), sudoku-quick (a quarter of an hour on a large
     GPU) or mini-sudoku|mini-maze (minutes on a CPU) [flags]; focus teach RECIPE --help lists every

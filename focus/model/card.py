@@ -37,7 +37,7 @@ def _what(task: Task, config: SolverConfig) -> str:
     if config.answer == "trm":
         return (
             f"A Tiny Recursive Model (Jolicoeur-Martineau 2025) of width {config.trm.width}, "
-            "trained by deep supervision: the teacher of the paper, and a baseline of its own."
+            "trained by deep supervision: what teaches in the paper, and a baseline of its own."
         )
     encoder = (
         "A learned embedding of the clues, no language model,"

@@ -33,23 +33,31 @@ RELEASES = Path(__file__).parents[1] / "releases"  # checkpoints that come with 
 
 
 def releases() -> list[str]:
-    """Names of the checkpoints that come with the package: language models first, TRMs last."""
-
-    def order(name: str) -> tuple:
-        solver = _released(name)["solver"]
-        return solver["backbone"]["name"] == "none", solver.get("answer") == "trm", name
-
-    return sorted((path.parent.name for path in RELEASES.glob(f"*/{MANIFEST}")), key=order)
+    """Names of the checkpoints that come with the package."""
+    return sorted(path.parent.name for path in RELEASES.glob(f"*/{MANIFEST}"))
 
 
-def _released(name: str) -> dict:
-    return read_values(RELEASES / name / "config.json")
+def offered() -> dict[str, str]:
+    """The released checkpoints and their tasks: with a language model first, then TRMs last.
+
+    One that cannot be read comes at the very end, of no task: the others stay usable.
+    """
+    found: list[tuple[tuple[bool, bool, bool, str], str]] = []
+    for name in releases():
+        try:
+            values = read_values(RELEASES / name / "config.json")
+            solver = values["solver"]
+            alone, is_trm = solver["backbone"]["name"] == "none", solver.get("answer") == "trm"
+            found.append(((False, alone, is_trm, name), task_of(values).name))
+        except (UserError, LookupError, TypeError, AttributeError):
+            found.append(((True, True, True, name), ""))
+    return {order[-1]: task for order, task in sorted(found)}
 
 
 def released_for(task: str) -> str:
     """The checkpoint that comes with the package for a task: one with a language model first."""
-    for name in releases():
-        if task_of(_released(name)).name == task:
+    for name, its_task in offered().items():
+        if its_task == task:
             return name
     raise UserError(f"no checkpoint for {task} comes with this package; name one: --checkpoint DIR")
 

@@ -1,4 +1,4 @@
-"""The Tiny Recursive Model (Jolicoeur-Martineau 2025), as an updater: the paper's teacher.
+"""The Tiny Recursive Model (Jolicoeur-Martineau 2025), as an updater: what teaches in the paper.
 
 One call is one supervision step. It runs `outer` cycles, of which only the last one has gradients;
 a cycle refines the latent z_L `inner` times, z_L <- net(z_L + z_H + x), and then the latent of the
@@ -6,8 +6,8 @@ answer once, z_H <- net(z_H + z_L). The same two layers do all of it. The answer
 anew at every step, beside a logit that says whether it is right (`halt`).
 
 Sudoku mixes its tokens with an MLP over them and needs no positions; mazes attend, with rotary
-positions over row and column. Ours: no prefix of puzzle embeddings, and the cells of a maze that
-are walls are no tokens.
+positions over row and column. Ours: no prefix of puzzle embeddings, the cells of a maze that
+are walls are no tokens, and of a Sudoku only the blanks are learnt.
 """
 
 import math
@@ -82,12 +82,12 @@ class SwiGLU(nn.Module):
     def across(self, h: Float[Tensor, "batch width other"]) -> Float[Tensor, "batch width other"]:
         """The same over the axis before the last, without turning h around.
 
-        The first matrix is: its rows are as long as the axis, and an odd length is slow on a GPU.
+        Only the first matrix is laid out anew: its rows are as long as that axis, and rows of odd
+        length get slow kernels on a GPU.
         """
-        up = self.up.weight.to(h.dtype).T.contiguous().T.expand(len(h), -1, -1)
-        gate, value = torch.bmm(up, h).chunk(2, 1)
-        down = self.down.weight.expand(len(h), -1, -1)
-        return torch.bmm(down, functional.silu(gate) * value)
+        up, down = self.up.weight.to(h.dtype).T.contiguous().T, self.down.weight.to(h.dtype)
+        gate, value = torch.bmm(up.expand(len(h), -1, -1), h).chunk(2, 1)
+        return torch.bmm(down.expand(len(h), -1, -1), functional.silu(gate) * value)
 
 
 class Layer(nn.Module):
@@ -126,7 +126,9 @@ class Layer(nn.Module):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
-def _norm_over_tokens(h: Float[Tensor, "batch tokens width"]) -> Tensor:
+def _norm_over_tokens(
+    h: Float[Tensor, "batch tokens width"],
+) -> Float[Tensor, "batch tokens width"]:
     return (h * (h.float().square().mean(1, keepdim=True) + EPSILON).rsqrt()).to(h.dtype)
 
 

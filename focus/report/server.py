@@ -29,6 +29,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from focus.errors import UserError
+from focus.model.trm import TRM
 from focus.report.desk import BusyError, Desk, OutOfTimeError
 from focus.report.examples import LEVELS, example
 from focus.report.page import ASSETS, asset, standalone
@@ -38,6 +39,7 @@ from focus.tasks.base import Codes, Task
 Result = TypeVar("Result")
 _RETRY = "2"  # seconds, as Retry-After says them
 _BODY_SECONDS = 10.0
+_TRM_STEP = 10  # time of a TRM's step over that of an updater's, about, on the same tokens
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'",
@@ -178,11 +180,11 @@ class Site:
                 "task": group[0].solver.task.name,
                 "side": int(kind.rpartition("-")[2]),
                 "box": getattr(group[0].solver.task, "box", 0),
-                "steps": self._most_steps(group[0]),
                 "checkpoints": [
                     {
                         "name": named.name,
                         "steps": min(named.config.eval_steps, self._most_steps(named)),
+                        "most": self._most_steps(named),
                     }
                     for named in group
                 ],
@@ -217,7 +219,7 @@ class Site:
         asked = await self._body(request)
         chosen = self._chosen(asked.get("checkpoints"))
         steps = asked.get("steps", chosen[0].config.eval_steps)
-        most = self._most_steps(chosen[0])
+        most = min(self._most_steps(named) for named in chosen)
         if type(steps) is not int or not 1 <= steps <= most:
             raise UserError(f"steps is a number from 1 to {most}, not {steps!r:.40}")
         question: Codes = chosen[0].solver.task.parse(_text(asked, "puzzle"))
@@ -230,8 +232,10 @@ class Site:
         return Response(answer, media_type="application/json")
 
     def _most_steps(self, named: NamedSolver) -> int:
-        """The limit for a solver: a step costs in proportion to the tokens."""
-        return max(1, min(self.limits.steps, self.limits.steps * 100 // named.solver.task.tokens))
+        """The limit for a solver: a step costs in proportion to the tokens, a TRM's far more."""
+        dear = _TRM_STEP if isinstance(named.solver.updater, TRM) else 1
+        most = self.limits.steps * 100 // (dear * named.solver.task.tokens)
+        return max(1, min(self.limits.steps, most))
 
     def _chosen(self, names: object) -> list[NamedSolver]:
         known = ", ".join(self.solvers)

@@ -17,8 +17,8 @@ from focus.report.runs import Evaluated
 # What a method, the machine, or the look at a run changes.
 _FREE = (
     "format", "seed", "steps", "step_weights", "eval_steps", "eval_every", "eval_rows",
-    "save_every", "log_every", "capture", "compile", "portable", "task.decoder", "solver.answer",
-    "solver.trm", "solver.backbone.name", "solver.backbone.gradient_checkpointing",
+    "save_every", "log_every", "patience", "capture", "compile", "portable", "task.decoder",
+    "solver.answer", "solver.trm", "solver.backbone.name", "solver.backbone.gradient_checkpointing",
     "replay.method", "replay.base_mixture", "curation.beta", "curation.restore_memory",
 )  # fmt: skip
 

@@ -133,34 +133,39 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     }
 
 
-def update_flops(model: Model, config: RunConfig) -> float:
-    """Operations of a base update: products with weights, attention scores not counted.
+def step_flops(solver: Solver) -> float:
+    """Operations of one step of one puzzle: products with weights, attention scores not counted.
 
-    Updater: forward and two products back, 6 for each weight, token and step. TRM: every cycle
-    forward, the last one back. Language model: its weights are frozen, so 4 for each weight and
-    token of the prompt (2 when it is frozen as a whole), once for `passes` updates; the adapter's
-    own products are not counted.
+    An MLP over the tokens is applied to each number of a token.
+    """
+    updater, tokens = solver.updater, solver.task.tokens
+    if not isinstance(updater, TRM):
+        return 2 * sum(p.numel() for p in updater.parameters() if p.ndim == 2) * tokens
+    each = sum(
+        2 * weight.numel() * (updater.config.width if ".mix." in name else tokens)
+        for name, weight in updater.net.named_parameters()
+    )
+    return each * (updater.config.inner + 1) * updater.config.outer
+
+
+def update_flops(model: Model, config: RunConfig) -> float:
+    """Operations of a base update.
+
+    Updater: forward and two products back. TRM: every cycle forward, the last one back. Language
+    model: its weights are frozen, so 4 for each weight and token of the prompt (2 when it is frozen
+    as a whole), once for `passes` updates; the adapter's own products are not counted.
     """
     if not isinstance(model, Solver):
         raise UserError("a model that writes its answer is not measured here")
-    if isinstance(model.updater, TRM):
-        return _trm_flops(model.updater, model.task.tokens) * config.steps * config.optimizer.batch
-    matrices = [p for p in model.updater.parameters() if p.ndim == 2]
-    each = 6 * sum(p.numel() for p in matrices) * model.task.tokens * config.steps
+    trm = model.updater if isinstance(model.updater, TRM) else None
+    back = 2 / trm.config.outer if trm is not None else 2
+    each = (1 + back) * step_flops(model) * config.steps
     if isinstance(model.backbone, LanguageModel):
         layers = model.backbone.decoder().layers
         weights = sum(p.numel() for p in layers.parameters() if p.ndim == 2 and not p.requires_grad)
         per_token = (2 if model.backbone.frozen else 4) * weights
         each += per_token * len(model.backbone.prompt.template) / config.passes
     return each * config.optimizer.batch
-
-
-def _trm_flops(trm: TRM, tokens: int) -> float:
-    """A supervision step of one puzzle; an MLP over the tokens is applied to each number of h."""
-    places = {name: trm.config.width if ".mix." in name else tokens for name in trm.state_dict()}
-    products = sum(p.numel() * places[n] for n, p in trm.net.named_parameters(prefix="net"))
-    passes = trm.config.inner + 1
-    return products * passes * (2 * trm.config.outer + 4)
 
 
 def _batch(trainer: Trainer, size: int):

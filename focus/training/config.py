@@ -223,6 +223,7 @@ def read_config(path: Path) -> RunConfig:
 # What may differ when a run goes on elsewhere: it changes no draw, loss or weight.
 _FREE = (
     "data", "capture", "compile", "portable", "log_every", "save_every", "eval_every", "eval_rows",
+    "patience",
 )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from focus.model.checkpoint import (
     adapted_model,
     fetch,
     load_model,
+    offered,
+    released_for,
     save_model,
     trained_weights,
 )
@@ -156,3 +158,17 @@ def test_a_released_checkpoint_goes_by_its_name(trained, tmp_path, monkeypatch):
     assert fetch("tiny-release") == tmp_path / "tiny-release"
     with pytest.raises(UserError, match="released: tiny-release"):
         load_model(fetch("no-such-release"))
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"format": 3, "solver": null}'])
+def test_a_damaged_release_leaves_the_others_usable(trained, tmp_path, monkeypatch, text):
+    _, folder = trained
+    monkeypatch.setattr("focus.model.checkpoint.RELEASES", tmp_path)
+    for name in ("a-damaged", "whole"):
+        save_model(load_model(folder), tmp_path / name)
+    config = tmp_path / "a-damaged" / "config.json"
+    config.unlink() if text is None else config.write_text(text)
+    assert offered() == {"whole": "sudoku", "a-damaged": ""}
+    assert (released_for("sudoku"), fetch("whole")) == ("whole", tmp_path / "whole")
+    with pytest.raises(UserError, match="a-damaged"):
+        load_model(fetch("a-damaged"))

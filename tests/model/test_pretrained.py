@@ -17,7 +17,7 @@ from focus.errors import UserError
 from focus.evaluation.source import evaluate
 from focus.model import pretrained
 from focus.model.backbone import BackboneConfig
-from focus.model.checkpoint import RELEASES, load_model, released_for, releases
+from focus.model.checkpoint import RELEASES, load_model, offered, released_for
 from focus.model.solver import Solver, SolverConfig
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
@@ -155,7 +155,7 @@ def test_a_release_solves_what_it_is_said_to_solve(smollm2, name, steps, rows, d
 
 def test_a_task_s_release_is_one_with_a_language_model():
     assert (released_for("sudoku"), released_for("maze")) == ("sudoku-smollm2", "maze-smollm2")
-    sudokus = [name for name in releases() if name.startswith("sudoku")]
+    sudokus = [name for name, task in offered().items() if task == "sudoku"]
     assert sudokus == ["sudoku-smollm2", "sudoku-none", "sudoku-trm"]
 
 

@@ -15,7 +15,7 @@ from focus.model.state import State
 from focus.model.trm import TRMConfig, rotate
 from focus.recipes import teacher
 from focus.tasks import Maze, Sudoku
-from focus.training.bench import update_flops
+from focus.training.bench import step_flops, update_flops
 from focus.training.carry import Carry, CarryConfig
 from focus.training.loop import Trainer
 from tests.tasks.samples import batch
@@ -150,6 +150,9 @@ def test_operations_of_a_step_are_counted():
         answers = solver.roll(solver.updater.initial(x), solver.encode(x), x, 1).answers
         solver.loss(answers, x, y).sum().backward()
     # The heads, which are not counted, are small.
+    with FlopCounterMode(display=False) as forward, torch.no_grad():
+        solver.updater(solver.updater.initial(x), solver.encode(x), x)
+    assert 4 * step_flops(solver) == pytest.approx(forward.get_total_flops(), rel=0.02)
     assert update_flops(solver, config) == pytest.approx(counter.get_total_flops(), rel=0.02)
 
 

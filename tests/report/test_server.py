@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from focus.cli import main
+from focus.model.trm import TRMConfig
 from focus.report.page import ASSETS
 from focus.report.server import Limits
 from tests.report.samples import store, untrained
@@ -42,6 +43,20 @@ def test_the_page_tells_what_is_loaded_and_where_it_may_load_from(served):
     assert "default-src 'self'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
     assert "index.html" in ASSETS
+
+
+def test_fewer_steps_of_a_trm_may_be_asked_for():
+    """Its steps are dear; beside another checkpoint its limit holds for both."""
+    trm = TRMConfig(width=16, heads=2, outer=1, inner=1)
+    solvers = [untrained("sudoku", seed=1), untrained("sudoku", trm=trm, answer="trm")]
+    with serving(solvers) as server:
+        _, about, _ = server.ask("api/checkpoints")
+        most = {one["name"]: one["most"] for one in about["kinds"][0]["checkpoints"]}
+        assert most == {"tiny-sudoku-1": 512, "tiny-sudoku-0": 320}
+        for names, limit in ((["tiny-sudoku-1"], 512), (["tiny-sudoku-1", "tiny-sudoku-0"], 320)):
+            status, answer, _ = server.ask("api/solve", order(checkpoints=names, steps=limit + 1))
+            assert (status, f"1 to {limit}" in answer["error"]) == (400, True)
+        assert server.ask("api/solve", order(checkpoints=["tiny-sudoku-0"]))[0] == 200
 
 
 def test_a_solve_ends_in_the_answer_of_the_command_line(served, solvers, tmp_path, capsys):

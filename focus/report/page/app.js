@@ -18,6 +18,7 @@
 
   at("kind").addEventListener("change", choose);
   at("first").addEventListener("change", setSteps);
+  at("second").addEventListener("change", limitSteps);
   at("generate").addEventListener("click", generate);
   at("clear").addEventListener("click", () => {
     complain(null);
@@ -50,7 +51,6 @@
     at("second").replaceChildren(make("option", { value: "" }, "nothing"), ...options());
     at("second").parentElement.hidden = kind.checkpoints.length < 2;
     at("alone").hidden = kind.checkpoints.length > 1;
-    at("steps").max = kind.steps;
     if (kind.checkpoints.some(({ name }) => name === about.against)) at("second").value = about.against;
     setSteps();
     welcome(editor);
@@ -67,7 +67,17 @@
   function setSteps() {
     for (const option of at("second").options) option.disabled = option.value === at("first").value;
     if (at("second").value === at("first").value) at("second").value = "";
-    at("steps").value = kind.checkpoints.find(({ name }) => name === at("first").value).steps;
+    at("steps").value = "";
+    limitSteps();
+  }
+
+  function limitSteps() {
+    const names = [at("first").value, at("second").value];
+    const chosen = kind.checkpoints.filter(({ name }) => names.includes(name));
+    const most = Math.min(...chosen.map((one) => one.most));
+    at("steps").max = most;
+    const now = Number(at("steps").value);
+    if (!now || now > most) at("steps").value = Math.min(...chosen.map((one) => one.steps));
   }
 
   async function drawn() {
