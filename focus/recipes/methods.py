@@ -91,12 +91,17 @@ METHODS: dict[str, Callable[[RunConfig], RunConfig]] = {
 
 
 def method_of(config: RunConfig) -> str:
-    """The name of a run's method, read off its settings; `trm`, `trm-focus`, ... for a TRM."""
+    """The name of a run's method, read off its settings.
+
+    `trm`, `trm-focus`, ... for a TRM; `deep-supervision` for an updater that is trained like one.
+    """
     replay, curation = config.replay, config.curation
     if config.solver.answer == "trm":
         return "trm" if replay.method == "none" else f"trm-{replay.method}"
     if config.solver.answer == "written":
         return "direct" if config.optimizer.updates else "base"
+    if config.carry.steps:
+        return "deep-supervision"
     if config.steps == 1:
         return "one-step"
     if replay.method == "none":

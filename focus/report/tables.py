@@ -15,7 +15,7 @@ TITLES = {
     "no-memory": "FOCUS w/o memory restore", "recurrent": "Recurrent final-only",
     "one-step": "One-step State-SFT", "direct": "Direct LoRA SFT", "base": "Base", "trm": "TRM",
     "trm-focus": "TRM with FOCUS", "trm-random": "TRM, random states",
-    "trm-energy-hard": "TRM, highest-energy states",
+    "trm-energy-hard": "TRM, highest-energy states", "deep-supervision": "Deep supervision",
 }  # fmt: skip
 _TASKS = {"sudoku": "Sudoku", "maze": "Maze"}
 _SEVERAL = "Several seeds: their mean, with the interval of one test set at that rate."

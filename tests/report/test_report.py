@@ -20,6 +20,7 @@ from focus.report.runs import find_results
 from focus.report.settings import letter_settings
 from focus.report.table import GAP, Quoted, Rate, Table
 from focus.report.tables import all_tables, control_table, curation_table, label, seed_table
+from focus.training.carry import CarryConfig
 from focus.training.config import RunConfig
 
 QUESTION = "1...34....21...3"
@@ -54,6 +55,11 @@ def a_run(name: str, seed: int = 1) -> RunConfig:
 def test_a_method_is_known_by_its_settings(task):
     for method in METHODS:
         assert method_of(recipe(f"{task}/smollm2-135m/{method}")) == method
+
+
+def test_an_updater_that_goes_on_from_where_it_was_is_known_by_it():
+    config = recipe("sudoku-quick/recurrent")
+    assert method_of(replace(config, carry=CarryConfig(steps=8))) == "deep-supervision"
 
 
 def test_the_papers_figures_are_those_of_the_paper(data_folder):

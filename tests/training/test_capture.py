@@ -39,6 +39,14 @@ def in_rounds(config):
     return replace(config, optimizer=optimizer, read_ahead=3, passes=2, save_every=6, eval_every=6)
 
 
+def carried(config):
+    """An updater that goes on from where it was."""
+    return replace(
+        config, carry=CarryConfig(steps=3), optimizer=replace(config.optimizer, accumulate=1),
+        replay=replace(config.replay, method="none"),
+    )  # fmt: skip
+
+
 def a_teacher(config):
     trm = TRMConfig(width=64, heads=4, outer=2, inner=1)
     return replace(
@@ -67,7 +75,7 @@ def a_teacher_with_focus(config):
         ("sudoku", "none", None), ("maze", "none", None), ("sudoku", "tiny-llama", None),
         ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
         ("sudoku", "tiny-llama", in_rounds), ("sudoku", "none", a_teacher),
-        ("sudoku", "none", a_teacher_with_focus),
+        ("sudoku", "none", a_teacher_with_focus), ("maze", "none", carried),
     ],
 )  # fmt: skip
 def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
