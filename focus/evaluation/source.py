@@ -5,14 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from focus.data.table import Table
 from focus.evaluation.statistics import wilson_interval
+from focus.evaluation.stopping import check_stop, roll_and_stop
 from focus.evaluation.transfer.generate import batch_size
 from focus.model.checkpoint import Model
 from focus.model.solver import Solver, evaluating
 from focus.model.writer import Writer
 from focus.tasks.base import Codes
+from focus.tasks.records import Problem, Target
 
 
 @dataclass(frozen=True)
@@ -52,16 +55,19 @@ def evaluate(
     steps: list[int],
     batch: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
+    stop: bool = False,
 ) -> list[Evaluation]:
     """Exact rates and diagnostics at each K; a model that writes its answer has one result.
 
-    `batch` puzzles at a time; by default as many as keep the device busy.
+    `batch` puzzles at a time; by default as many as keep the device busy. With `stop`, puzzles
+    whose answers obey the rules take no further steps; `taken` among the diagnostics counts them.
     """
+    check_stop(model, stop)
     if batch is None:
         batch = _batch_size(model)
     if isinstance(model, Writer):
         return [_evaluate_writer(model, table, batch, progress)]
-    return _evaluate_solver(model, table, steps, batch, progress)
+    return _evaluate_solver(model, table, steps, batch, progress, stop)
 
 
 def _batch_size(model: Model) -> int:
@@ -93,10 +99,20 @@ def _evaluate_writer(
     return Evaluation(0, exact, answers, {"parsed": parsed})
 
 
+def _roll(
+    solver: Solver, x: Problem, y: Target, steps: list[int]
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """For each K the answers z of all puzzles, and K."""
+    start, conditioning = solver.updater.initial(x), solver.encode(x)
+    kept = solver.roll(start, conditioning, x, steps[-1], keep=set(steps)).kept
+    return {k: (kept[k].z, torch.full((len(x),), k)) for k in steps}
+
+
 @torch.no_grad()
 def _evaluate_solver(
-    solver: Solver, table: Table, steps: list[int], batch: int, progress: Callable[[int], None]
-) -> list[Evaluation]:
+    solver: Solver, table: Table, steps: list[int], batch: int, progress: Callable[[int], None],
+    stop: bool,
+) -> list[Evaluation]:  # fmt: skip
     """Roll out once to the largest K and decode at each."""
     task, device = solver.task, next(solver.parameters()).device
     steps = sorted(set(steps))
@@ -107,15 +123,15 @@ def _evaluate_solver(
         part = table[first : first + batch]
         x, y = task.unpack(task.pack(part.questions, part.answers).to(device))
         with evaluating(solver):
-            rollout = solver.roll(
-                solver.updater.initial(x), solver.encode(x), x, steps[-1], keep=set(steps)
-            )
+            after = (roll_and_stop if stop else _roll)(solver, x, y, steps)
         for k in steps:
-            z = rollout.kept[k].z
+            z, taken = after[k]
             decoded = task.decode(z, x)
             exact[k].append(task.exact(z, x, y).cpu().numpy())
             answers[k].append(task.answer_codes(decoded, x))
             found = {**task.diagnostics(decoded, x, y), "energy": task.energy(z, x, y)}
+            if stop:
+                found["taken"] = taken.float()
             scores[k].append({name: value.cpu().numpy() for name, value in found.items()})
         progress(first + len(part))
     return [

@@ -29,8 +29,9 @@ def check_turns(model: Model, turns: int) -> None:
 
 
 def try_turned(
-    model: Model, table: Table, found: Evaluation, turns: int, batch: int | None = None
-) -> Evaluation:
+    model: Model, table: Table, found: Evaluation, turns: int, batch: int | None = None,
+    stop: bool = False,
+) -> Evaluation:  # fmt: skip
     """The evaluation with answers that break the rules replaced by the first turned one that does
     not, of at most `turns` for each puzzle; `turns` among its diagnostics counts them."""
     check_turns(model, turns)
@@ -45,13 +46,15 @@ def try_turned(
         keys = example_keys(0, turn, torch.from_numpy(left))
         questions, labels = (task.turn(c[left], keys) for c in (table.questions, table.answers))
         turned = Table(questions, labels, table.ids[left], table.origin)
-        (again,) = evaluate(model, turned, [found.steps], batch)
+        (again,) = evaluate(model, turned, [found.steps], batch, stop=stop)
         right = again.diagnostics["valid"] == 1
         at = left[right]
         diagnostics["turns"][left] = turn
         exact[at] = again.exact[right]
         answers[at] = task.turn_back(again.answers[right], keys[torch.from_numpy(right)])
         for name, values in again.diagnostics.items():
-            if name in diagnostics:
+            if name == "taken":  # by all tries
+                diagnostics[name][left] += values
+            elif name in diagnostics:
                 diagnostics[name][at] = values[right]
     return replace(found, exact=exact, answers=answers, diagnostics=diagnostics)

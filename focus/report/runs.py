@@ -27,6 +27,7 @@ class Evaluated:
     control: str = "none"
     adapter: float | None = None  # ||dW|| / ||W||, with a control
     turns: int = 0  # further tries of puzzles that did not come out
+    stop: bool = False  # whether puzzles that obeyed the rules took no further steps
     letter: str = ""  # of its setting, where a report holds several
 
     @property
@@ -193,4 +194,5 @@ def _evaluated(file: Path, found: dict) -> Evaluated:
     return Evaluated(
         file.parent, read_config(file.parent / "config.json"), results,
         found.get("control", "none"), found.get("adapter"), found.get("turns", 0),
+        found.get("stop", False),
     )  # fmt: skip

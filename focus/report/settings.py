@@ -52,10 +52,10 @@ def _setting(run: Evaluated) -> dict[str, str | None]:
     }  # fmt: skip
     kept["data"] = Path(run.config.data).name
     kept["test puzzles"] = str(next(iter(run.results.values()))["n"])
-    kept["turns"] = str(run.turns)
+    kept["turns"], kept["stop"] = str(run.turns), str(run.stop)
     # Nothing is trained, or by another recipe.
     if run.method == "base" or run.method.startswith("trm"):
-        same = ("task.", "data", "test puzzles", "turns")
+        same = ("task.", "data", "test puzzles", "turns", "stop")
         kept = {name: v if name.startswith(same) else None for name, v in kept.items()}
     return kept
 

@@ -94,6 +94,7 @@ class Task(ABC):
     validation_from = "train"  # the split that validation puzzles are taken from
     padded = False  # whether some tokens can be padding
     can_turn = False  # whether its symmetries keep the label, for further tries
+    rules_tell = False  # whether an answer whose diagnostic `valid` is 1 is the right one
 
     # ------------------------------------------------------------------ sizes
     @classmethod

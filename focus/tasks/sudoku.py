@@ -52,6 +52,7 @@ class Sudoku(Task):
     hub_dataset = "sapientinc/sudoku-extreme"
     validation_from = "test"
     can_turn = True
+    rules_tell = True
 
     box: int = 3  # side of a box: 3 for 9x9, 2 for 4x4
     lambda_ce: float = 1.0  # weight of the cross-entropy of the blanks (lambda_CE)
