@@ -17,6 +17,7 @@ from focus.commands.evaluate import load_checkpoint
 from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.source import Evaluation
+from focus.evaluation.stopping import check_stop
 from focus.evaluation.turns import check_turns, try_turned
 from focus.files import write_text
 from focus.model.checkpoint import Model, released_for
@@ -31,7 +32,7 @@ from focus.training.config import RunConfig
 def solve(
     puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
     checkpoint: str | None = None, steps: int | None = None, watch: bool = False,
-    turns: int = 0, example: str | None = None, seed: int = 0,
+    stop: bool = False, turns: int = 0, example: str | None = None, seed: int = 0,
     json: bool = False, html: str | None = None, against: str | None = None,
 ) -> None:  # fmt: skip
     """Solve one puzzle and watch its repair.
@@ -43,11 +44,12 @@ def solve(
             default the released solver of the task.
         steps: number of updates K; default that of validation.
         watch: draw every revision; changed cells stand out.
+        stop: take no further step once the answer obeys the rules (sudoku).
         turns: where the answer breaks the rules, solve the puzzle again under so many symmetries
             at most (sudoku).
         example: in place of a puzzle: easy, medium, hard or extreme generates one.
         seed: which example.
-        json: print one JSON object instead: answer, valid, steps (and turns).
+        json: print one JSON object instead: answer, valid, steps taken (and turns).
         html: also write the repair as one HTML file that plays it, without a server.
         against: with --html, a second checkpoint to show beside it.
     """
@@ -66,18 +68,19 @@ def solve(
     if steps < 1:
         raise UserError(f"--steps takes a number from 1, not {steps}")
     check_turns(solver, turns)
+    check_stop(solver, stop)
     question = make_example(config.task, example, seed) if example else config.task.parse(text)
     if html:
         shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
         if against:
             shown.append((against, *load_checkpoint(against, config.task.name, side)))
         write_text(Path(html), standalone(show_repairs(name_solvers(shown), question, steps)))
-    answer, valid = _revise(solver, question, steps, watch and not json)
+    answer, valid, taken = _revise(solver, question, steps, watch and not json, stop)
     tried = 0
     if turns and not valid:
-        answer, valid, tried = _turn(solver, question, answer, steps, turns)
+        answer, valid, tried = _turn(solver, question, answer, steps, turns, stop)
     if json:
-        told = {"answer": config.task.answer_text(answer), "valid": valid, "steps": steps}
+        told = {"answer": config.task.answer_text(answer), "valid": valid, "steps": taken}
         told |= {"turns": tried} if turns else {}
         sys.stdout.write(json_module.dumps(told) + "\n")
         return
@@ -85,19 +88,20 @@ def solve(
         print(config.task.render(question, answer))
     within = f"{steps} steps" + (f" and {tried} turns" if tried else "")
     if valid:
-        print(f"solved at turn {tried}" if tried else "solved")
+        at = f" at turn {tried}" if tried else f" in {taken} steps" if stop else ""
+        print(f"solved{at}")
     else:
         print(f"not solved in {within}: the answer breaks the rules")
 
 
 def _turn(
-    solver: Solver, question: Codes, answer: Codes, steps: int, turns: int
+    solver: Solver, question: Codes, answer: Codes, steps: int, turns: int, stop: bool
 ) -> tuple[Codes, bool, int]:
     """The first right answer of further tries, or the old one; whether it is right; the tries."""
     table = Table(question[None], question[None], np.zeros(1, int), "")  # its label is not known
     wrong = {"valid": np.zeros(1)}
     found = try_turned(
-        solver, table, Evaluation(steps, np.zeros(1, bool), answer[None], wrong), turns
+        solver, table, Evaluation(steps, np.zeros(1, bool), answer[None], wrong), turns, stop=stop
     )
     tried = int(found.diagnostics["turns"][0])
     return found.answers[0], bool(found.diagnostics["valid"][0]), tried
@@ -114,24 +118,28 @@ def _puzzle_text(puzzle: str) -> str:
 
 
 @torch.no_grad()
-def _revise(solver: Solver, question: Codes, steps: int, watch: bool) -> tuple[Codes, bool]:
-    """Roll out, drawing each step if asked to; the last answer, and whether it is right."""
+def _revise(
+    solver: Solver, question: Codes, steps: int, watch: bool, stop: bool
+) -> tuple[Codes, bool, int]:
+    """Roll out, drawing each step if asked to; the last answer, whether it is right, its step."""
     task = solver.task
     device = next(solver.parameters()).device
     x, _ = task.unpack(task.pack(question[None], question[None]).to(device))
     with evaluating(solver), Live(console=Console(), auto_refresh=False) as live:
         conditioning, state = solver.encode(x), solver.updater.initial(x)
-        previous = question
-        answer = question
-        for step in range(1, steps + 1):
+        previous = answer = question
+        step, valid = 0, False
+        while step < steps and not (stop and valid):
+            step += 1
             state = solver.updater(state, conditioning, x)
             answer = task.answer_codes(task.decode(state.z, x), x)[0]
             if watch:
                 live.update(_drawing(solver, question, answer, previous, step), refresh=True)
                 time.sleep(0.05)
             previous = answer
-    verdict = task.judge(question[None], answer[None])
-    return answer, bool(verdict.valid[0])
+            if stop or step == steps:
+                valid = bool(task.judge(question[None], answer[None]).valid[0])
+    return answer, valid, step
 
 
 def _drawing(solver: Solver, question: Codes, answer: Codes, previous: Codes, step: int) -> Text:

@@ -53,8 +53,10 @@ def try_turned(
         exact[at] = again.exact[right]
         answers[at] = task.turn_back(again.answers[right], keys[torch.from_numpy(right)])
         for name, values in again.diagnostics.items():
+            if name not in diagnostics:
+                continue
             if name == "taken":  # by all tries
                 diagnostics[name][left] += values
-            elif name in diagnostics:
+            else:
                 diagnostics[name][at] = values[right]
     return replace(found, exact=exact, answers=answers, diagnostics=diagnostics)

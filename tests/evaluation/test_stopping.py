@@ -97,3 +97,19 @@ def test_the_command_stops(data_folder, capsys):
     told = json.loads(capsys.readouterr().out)
     assert told["stop"] is True
     assert 1 <= told["results"][0]["taken"] < 16
+
+
+def test_a_single_puzzle_stops(solver, real_sudokus, capsys):
+    (found,) = evaluate(solver, real_sudokus[:20], [16], stop=True)
+    row = int(np.flatnonzero(found.exact & (found.diagnostics["taken"] > 1))[0])
+    taken = int(found.diagnostics["taken"][row])
+    puzzle = Sudoku().question_text(real_sudokus.questions[row])
+    words = ["solve", puzzle, "--checkpoint", "sudoku-none", "--steps", "16"]
+    assert main([*words, "--stop", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["valid"], told["steps"]) == (True, taken)
+    assert told["answer"] == Sudoku().answer_text(real_sudokus.answers[row])
+    assert main([*words, "--stop"]) == 0
+    assert f"solved in {taken} steps" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 16
