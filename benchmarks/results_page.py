@@ -15,10 +15,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from benchmarks import methods as compared
-from benchmarks.stored import markdown, rate
+from benchmarks.stored import RESULTS, figures, markdown, rate
+from benchmarks.transfer_tables import harness, transfer, transfer_ends
 from focus.evaluation.statistics import paired_difference, wilson_interval
-from focus.evaluation.transfer import AVERAGED, BENCHMARKS
-from focus.evaluation.transfer.compare import FLOOR
 from focus.files import write_text
 from focus.model.checkpoint import RELEASES, load_model
 from focus.report import paper
@@ -27,7 +26,6 @@ from focus.training.bench import step_flops
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "RESULTS.md", DOCS.parent / "README.md")
-_RESULTS = DOCS / "results"
 _REMARKS = {
     "sudoku-none": ", its control without a language model",
     "sudoku-trm": ", a TRM, which is what teaches in the paper",
@@ -41,30 +39,26 @@ _CURVES = {
 }
 
 
-def _stored(name: str) -> dict:
-    return json.loads((_RESULTS / f"{name}.json").read_text(encoding="utf-8"))
-
-
 def _curve(name: str) -> list[dict]:
-    lines = (_RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 
 def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
     """A row for each run that is stored."""
-    here = {name: what for name, what in rows.items() if (_RESULTS / f"{name}.json").exists()}
+    here = {name: what for name, what in rows.items() if (RESULTS / f"{name}.json").exists()}
     return [_test_row(name, what, steps) for name, what in here.items()]
 
 
 def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
-    stored = _stored(name)
+    stored = figures(name)
     found = {result["steps"]: result for result in stored.get("test") or stored["results"]}
     return [what, _seconds(name), *(rate(found[k]) if k in found else "–" for k in steps)]
 
 
 def _seconds(name: str) -> str:
     """Seconds of training, and after how many of them the chosen weights were there."""
-    lines, update = _curve(name), _stored(name).get("update")
+    lines, update = _curve(name), figures(name).get("update")
     end = lines[-1]["seconds"]
     chosen = next((line["seconds"] for line in lines if line["update"] == update), end)
     return f"{end:.0f} s" if chosen == end else f"{chosen:.0f} of {end:.0f} s"
@@ -110,14 +104,14 @@ def maze_paths() -> str:
     """Other figures of the answers on the test mazes."""
     names = {"valid": "valid path", "optimal": "shortest path", "path_f1": "path F1"}
     rows = [["K", *names.values()]]
-    for result in _stored("maze-smollm2")["test"]:
+    for result in figures("maze-smollm2")["test"]:
         rows.append([str(result["steps"]), *(f"{100 * result[name]:.1f}" for name in names)])
     return markdown(rows)
 
 
 def maze_larger() -> str:
     """The same weights on mazes larger than those they were trained on."""
-    stored = _stored("maze-larger")
+    stored = figures("maze-larger")
     sides = [side for side in stored if side.isdigit()]
     steps = [result["steps"] for result in stored[sides[0]]]
     rows = [["side", "figure", *(f"K = {k}" for k in steps)]]
@@ -135,7 +129,7 @@ def releases() -> str:
         "sudoku-smollm2": (16, 128, 256), "sudoku-none": (16, 128, 256),
         "sudoku-trm": (8, 16, 64), "maze-smollm2": (8, 16, 64),
     }.items():  # fmt: skip
-        found = {result["steps"]: result for result in _stored(name)["test"]}
+        found = {result["steps"]: result for result in figures(name)["test"]}
         rates = [f"K = {k}: {rate(found[k])}" for k in shown]
         rows.append([f"`{name}`{_REMARKS.get(name, '')}", _seconds(name), *rates])
     return markdown(rows)
@@ -145,7 +139,7 @@ def changes() -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
     for name in ("sudoku-smollm2", "sudoku-none", "sudoku-trm", "maze-smollm2"):
-        for change in _stored(name)["changes"]:
+        for change in figures(name)["changes"]:
             gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
             interval = f"{low:+.1f} to {high:+.1f}"
             rows.append(
@@ -158,7 +152,7 @@ def controls() -> str:
     """The same weights with the language model's reading changed."""
     rows = [["solver", "K", "as trained", "R zeroed", "R shuffled", "adapter off", "‖ΔW‖ / ‖W‖"]]
     for name in ("sudoku-smollm2", "maze-smollm2"):
-        stored = _stored(name)
+        stored = figures(name)
         changed = [stored["controls"][key] for key in ("zeroed", "shuffled", "adapter-off")]
         steps = changed[0]["steps"]
         plain = next(result for result in stored["test"] if result["steps"] == steps)
@@ -170,7 +164,7 @@ def controls() -> str:
 def with_and_without() -> str:
     """The language model's solver against the one without, puzzle by puzzle."""
     rows = [["K", "gain in points", "95 % interval"]]
-    ours, control = _stored("sudoku-smollm2"), _stored("sudoku-none")
+    ours, control = figures("sudoku-smollm2"), figures("sudoku-none")
     for result in ours["test"]:
         with_it, without = (
             np.array([digit == "1" for digit in stored["exact_by_puzzle"][str(result["steps"])]])
@@ -183,7 +177,7 @@ def with_and_without() -> str:
 
 def leak() -> str:
     """One set of weights, trained without a leak, revising with several."""
-    results = _stored("leak")["results"]
+    results = figures("leak")["results"]
     steps = sorted({result["steps"] for result in results})
     rows = [["leak", *(f"K = {k}" for k in steps)]]
     for value in sorted({result["leak"] for result in results}):
@@ -194,18 +188,18 @@ def leak() -> str:
 
 def methods() -> str:
     """Methods at one budget without a language model, means over seeds."""
-    return compared.table(_stored("methods-sudoku-quick"))
+    return compared.table(figures("methods-sudoku-quick"))
 
 
 def methods_smollm2() -> str:
     """Methods at one budget with SmolLM2."""
-    return compared.table(_stored("methods-sudoku-quick-smollm2-135m"))
+    return compared.table(figures("methods-sudoku-quick-smollm2-135m"))
 
 
 def turns() -> str:
     """Exact rates when puzzles that break the rules are turned and tried again."""
     rows = [["solver", "n", "K of a try", "turns at most", "exact", "tries of a puzzle"]]
-    for found in json.loads((_RESULTS / "turns.json").read_text(encoding="utf-8")):
+    for found in json.loads((RESULTS / "turns.json").read_text(encoding="utf-8")):
         for result in found["results"]:
             rows.append(
                 [
@@ -220,7 +214,7 @@ def operations() -> str:
     """What an updater and a TRM reach for what they compute."""
     rows = [["solver", "steps", "exact", "billion operations a puzzle"]]
     for name in ("sudoku-none", "sudoku-trm"):
-        stored, billions = _stored(name), step_flops(load_model(RELEASES / name)) / 1e9
+        stored, billions = figures(name), step_flops(load_model(RELEASES / name)) / 1e9
         for found in stored["test"]:
             steps = found["steps"]
             rows.append([f"`{name}`", f"{steps}", rate(found), f"{steps * billions:.0f}"])
@@ -234,7 +228,7 @@ def operations() -> str:
         what = f"at most {most}, {mean:.1f} on average"
         exact = rate({"exact": hits / len(ends), "low": low, "high": high})
         rows.append([f"`{name}`, stopped", what, exact, f"{mean * billions:.0f}"])
-        for turned in json.loads((_RESULTS / "turns.json").read_text(encoding="utf-8")):
+        for turned in json.loads((RESULTS / "turns.json").read_text(encoding="utf-8")):
             if turned["checkpoint"] == name:
                 last = turned["results"][-1]
                 mean = turned["steps"] * last["rollouts"]
@@ -243,92 +237,10 @@ def operations() -> str:
     return markdown(rows)
 
 
-def harness() -> str:
-    """Both evaluators of CruxEval on answers whose truth is known."""
-    rows = [["benchmark", "answers judged", "right by", "reference", "next item's", "same verdict"]]
-    for name, found in _stored("harness").items():
-        if not name.startswith("answers "):
-            continue
-        benchmark, same = BENCHMARKS[name.removeprefix("answers ")].title, found["same_verdict"]
-        for who, key in (("focus", "ours_right"), ("lm-evaluation-harness", "harness_right")):
-            right = [f"{found[key][kind]} of {found['items']}" for kind in found[key]]
-            rows.append([benchmark, str(found["of"]), who, *right, str(same)])
-    return markdown(rows)
-
-
-def _transfer_rows() -> dict[str, list[list[dict]]]:
-    """What a row is called, and its figures: one list for each benchmark, of a row's seeds."""
-    stored = _stored("transfer-smollm2")
-    found: dict[str, list[str]] = {}
-    for variant in dict.fromkeys(row["variant"] for row in stored["results"]):
-        kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
-        found.setdefault(kind, []).append(variant)
-    tests = {(test["variant"], test["benchmark"]): test for test in stored["compared"]}
-    cells = {(row["variant"], row["benchmark"]): row for row in stored["results"]}
-    return {
-        kind: [
-            [{**cells[v, name], **tests.get((v, name), {})} for v in variants]
-            for name in BENCHMARKS
-        ]
-        for kind, variants in found.items()
-    }
-
-
-def transfer() -> str:
-    """Accuracy on mathematics and code; a row of random adapters is the mean of its seeds."""
-    table = _transfer_rows()
-    head = []
-    for number, name in enumerate(BENCHMARKS):
-        best = max(row["accuracy"] for rows in table.values() for row in rows[number])
-        n = next(iter(table.values()))[number][0]["n"]
-        head.append(f"{BENCHMARKS[name].title} ({n:,}){', floor' if best < FLOOR else ''}")
-    rows = [["language model", *head, "Avg."]]
-    for kind, cells in table.items():
-        means = [np.mean([seed["accuracy"] for seed in seeds]) for seeds in cells]
-        averaged = [mean for name, mean in zip(BENCHMARKS, means, strict=True) if name in AVERAGED]
-        rows.append([_called(kind), *map(_accuracy, cells), f"{100 * np.mean(averaged):.2f}"])
-    return markdown(rows)
-
-
-def transfer_ends() -> str:
-    """How completions end: by themselves, with an answer that can be read, in repetitions."""
-    rows = [["language model", "benchmark", "ended by itself", "answer found", "repeats", "tokens"]]
-    for kind, table in _transfer_rows().items():
-        for name, seeds in zip(BENCHMARKS, table, strict=True):
-            if name not in ("math", "cruxeval-o", "cruxeval-i"):
-                continue
-            mean = {
-                key: float(np.mean([seed[key] for seed in seeds]))
-                for key in ("finished", "answered", "repeats", "tokens")
-            }
-            shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]
-            title = BENCHMARKS[name].title
-            rows.append([_called(kind), title, *shares, f"{mean['tokens']:.0f}"])
-    return markdown(rows)
-
-
-def _called(kind: str) -> str:
-    if kind.startswith("null-"):
-        return f"random adapters of the norms of `{kind.removeprefix('null-')}`"
-    return "SmolLM2-135M as it is" if kind == "base" else f"with the adapter of `{kind}`"
-
-
-def _accuracy(seeds: list[dict]) -> str:
-    """A rate with its interval and the paired difference, or the mean and range of seeds."""
-    rates = [100 * seed["accuracy"] for seed in seeds]
-    if len(seeds) > 1:
-        return f"{np.mean(rates):.2f} ({min(rates):.2f} to {max(rates):.2f})"
-    (one,) = seeds
-    text = f"{rates[0]:.2f} [{100 * one['low']:.1f}, {100 * one['high']:.1f}]"
-    if "points" in one:
-        text += f" ({one['points']:+.2f}, p = {one['p']:.2g})"
-    return text
-
-
 def speed() -> str:
     """Throughput of the captured step."""
     rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
-    for what, found in _stored("bench-sudoku-quick").items():
+    for what, found in figures("bench-sudoku-quick").items():
         if not isinstance(found, dict):
             continue
         captured, base = found["captured"], found["captured"]["updates_per_second"]["base"]
@@ -345,14 +257,14 @@ def speed() -> str:
 
 def selection() -> str:
     """What choosing a state costs over the steps from which it is chosen."""
-    found = _stored("bench-select")["selection_over_its_steps"]
+    found = figures("bench-select")["selection_over_its_steps"]
     return markdown([["stage", *found], ["over its steps", *(f"{x:.2f}x" for x in found.values())]])
 
 
 def speed_on_a_cpu() -> str:
     """Seconds to solve after loading, on two cores."""
     rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
-    for found in _stored("bench-cpu")["results"]:
+    for found in figures("bench-cpu")["results"]:
         rows.append(
             [
                 f"`{found['checkpoint']}`", str(found["steps"]), f"{found['seconds_one']:.1f}",

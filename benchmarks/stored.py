@@ -11,6 +11,13 @@ import torch
 
 from focus.files import write_text
 
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+
+
+def figures(name: str) -> dict:
+    """The figures docs/results/NAME.json."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
 
 def this_device() -> tuple[str, str]:
     """The device to measure on, and its name for the stored figures."""
