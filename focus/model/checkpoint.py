@@ -38,7 +38,7 @@ def releases() -> list[str]:
 
 
 def offered() -> dict[str, str]:
-    """The released checkpoints and their tasks: with a language model first, then TRMs last.
+    """The released checkpoints and their tasks: with a language model first, TRMs last.
 
     One that cannot be read comes at the very end, of no task: the others stay usable.
     """
