@@ -122,6 +122,18 @@ def test_runs_of_different_settings_are_never_averaged(tmp_path):
         letter_settings(find_results([tmp_path])[0])
 
 
+@pytest.mark.parametrize("about", [{"turns": 8}, {"stop": True}])
+@pytest.mark.parametrize("trm", [False, True])
+def test_other_ways_of_testing_are_other_settings(tmp_path, about, trm):
+    config = teacher("sudoku") if trm else a_run("sudoku/none/focus")
+    store(tmp_path / "a", config, {16: [True, False]})
+    store(tmp_path / "b", config, {16: [True, True]}, **about)
+    runs, notes = letter_settings(find_results([tmp_path])[0])
+    assert [run.letter for run in runs] == ["A", "B"]
+    ((name, value),) = about.items()
+    assert f"{name} {value}" in notes[1]
+
+
 @pytest.mark.parametrize("name", ["sudoku", "maze"])
 def test_all_methods_and_backbones_share_a_setting(name, tmp_path):
     for backbone in ("none", "smollm2-135m", "qwen3-8b"):
