@@ -29,6 +29,12 @@ PAGES = (DOCS / "RESULTS.md", DOCS.parent / "README.md")
 _REMARKS = {
     "sudoku-none": ", its control without a language model",
     "sudoku-trm": ", a TRM, which is what teaches in the paper",
+    "maze-trm": ", a TRM that learns parents and distances too",
+}
+_MAZES = {
+    "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05",
+    "maze-trm": "**`maze-trm`**: TRM, aimed heads, parents and distances learnt",
+    "maze-trm-plain": "TRM with the published heads and targets, same mazes and updates",
 }
 _CURVES = {
     "sudoku-smollm2": "SmolLM2-135M, leak 0.05",
@@ -89,13 +95,14 @@ def sudoku() -> str:
 
 def maze() -> str:
     """Exact rates on the 1,000 test mazes."""
-    steps = (8, 16, 32, 64)
+    steps = (1, 4, 8, 16, 32, 64)
     quoted = paper.source_rate("maze", paper.STUDIED, "focus")
+    said = [f"{quoted}" if k == paper.STEPS["maze"] else "" for k in steps]
     return markdown(
         [
             ["solver", "training", *(f"K = {k}" for k in steps)],
-            _test_row("maze-smollm2", "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05", steps),
-            ["paper, Qwen3-1.7B", "", "", f"{quoted}", "", ""],
+            *_test_rows(_MAZES, steps),
+            ["paper, Qwen3-1.7B", "", *said],
         ]
     )
 
@@ -103,9 +110,11 @@ def maze() -> str:
 def maze_paths() -> str:
     """Other figures of the answers on the test mazes."""
     names = {"valid": "valid path", "optimal": "shortest path", "path_f1": "path F1"}
-    rows = [["K", *names.values()]]
-    for result in figures("maze-smollm2")["test"]:
-        rows.append([str(result["steps"]), *(f"{100 * result[name]:.1f}" for name in names)])
+    rows = [["solver", "K", *names.values()]]
+    for solver in _MAZES:
+        for result in figures(solver)["test"]:
+            found = [f"{100 * result[name]:.1f}" for name in names]
+            rows.append([f"`{solver}`", str(result["steps"]), *found])
     return markdown(rows)
 
 
@@ -128,6 +137,7 @@ def releases() -> str:
     for name, shown in {
         "sudoku-smollm2": (16, 128, 256), "sudoku-none": (16, 128, 256),
         "sudoku-trm": (8, 16, 64), "maze-smollm2": (8, 16, 64),
+        "maze-trm": (1, 16, 64),
     }.items():  # fmt: skip
         found = {result["steps"]: result for result in figures(name)["test"]}
         rates = [f"K = {k}: {rate(found[k])}" for k in shown]
@@ -138,7 +148,7 @@ def releases() -> str:
 def changes() -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
-    for name in ("sudoku-smollm2", "sudoku-none", "sudoku-trm", "maze-smollm2"):
+    for name in ("sudoku-smollm2", "sudoku-none", "sudoku-trm", "maze-smollm2", "maze-trm"):
         for change in figures(name)["changes"]:
             gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
             interval = f"{low:+.1f} to {high:+.1f}"

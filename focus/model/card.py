@@ -35,10 +35,16 @@ def _what(task: Task, config: SolverConfig) -> str:
     if config.answer == "written":
         return f"{public_name(name)} with LoRA writes the answer once; it does not revise."
     if config.answer == "trm":
-        return (
+        text = (
             f"A Tiny Recursive Model (Jolicoeur-Martineau 2025) of width {config.trm.width}, "
             "trained by deep supervision: what teaches in the paper, and a baseline of its own."
         )
+        if config.trm.aimed:
+            text += f" Unlike the published one it has {config.trm.aimed} heads that each look at "
+            text += "one neighbouring cell."
+        if config.trm.targets == "all":
+            text += " Besides the answer it has learnt all else that the task's loss asks for."
+        return text
     encoder = (
         "A learned embedding of the clues, no language model,"
         if name == "none"

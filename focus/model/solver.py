@@ -51,7 +51,8 @@ class Solver(nn.Module):
         self.backbone = build_backbone(task, config.backbone, width)
         self.updater = TRM(task, config.trm) if is_trm else Updater(task, config.updater)
         self.energy = task.energy
-        self.loss = task.cross_entropy if is_trm else task.loss
+        plain = is_trm and config.trm.targets == "answer"
+        self.loss = task.cross_entropy if plain else task.loss
         self.record: tuple[str, dict] | None = None  # config and notes of a loaded checkpoint
 
     def compile_parts(self) -> None:

@@ -6,8 +6,9 @@ answer once, z_H <- net(z_H + z_L). The same two layers do all of it. The answer
 anew at every step, beside a logit that says whether it is right (`halt`).
 
 Sudoku mixes its tokens with an MLP over them and needs no positions; mazes attend, with rotary
-positions over row and column. Ours: no prefix of puzzle embeddings, the cells of a maze that
-are walls are no tokens, and of a Sudoku only the blanks are learnt.
+positions over row and column. Ours: no prefix of puzzle embeddings, of a Sudoku only the blanks are
+learnt, and the cells of a maze that are walls are no tokens, so that each cell is told instead
+which of its neighbours are open. `aimed` and `targets` go beyond the published model.
 """
 
 import math
@@ -30,6 +31,8 @@ from focus.tasks.records import Problem
 _HIDDEN = -1e4  # attention bias of padding
 _CUT = 0.8796  # standard deviation of a unit normal that is cut off at 2
 _LONGEST = 64.0  # wavelength of the slowest rotation, in cells
+_AIM = 4.0  # score of the cell that an aimed head looks at above that of the next ones
+_MOVES = (1, 0), (0, -1), (0, 1), (-1, 0)  # (row, column): down, left, right, up
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,10 @@ class TRMConfig:
     mixer: Literal["mlp", "attention"] = "mlp"  # mlp: Sudoku, attention: mazes
     outer: int = 3  # H cycles
     inner: int = 6  # L cycles (6 / 4)
+    aimed: int = 0  # attention: heads that look at one neighbouring cell each (ours; at most 4)
+    # What is learnt: the answer alone, as published, or all that the task's loss has (ours; mazes:
+    # the parent and distance of every cell, which the canonical decoder needs)
+    targets: Literal["answer", "all"] = "answer"
 
     def __post_init__(self):
         if min(self.layers, self.outer, self.inner) < 1:
@@ -51,6 +58,13 @@ class TRMConfig:
                 f"solver.trm.width ({self.width}) must be a multiple of four times "
                 f"solver.trm.heads ({self.heads})"
             )
+        if not 0 <= self.aimed <= min(len(_MOVES), self.heads):
+            raise UserError(
+                f"solver.trm.aimed ({self.aimed}): a head looks at one of {len(_MOVES)} "
+                f"neighbours, and there are {self.heads} heads"
+            )
+        if self.aimed and self.mixer != "attention":
+            raise UserError("solver.trm.aimed is for solver.trm.mixer attention")
 
 
 @dataclass(frozen=True)
@@ -97,14 +111,17 @@ class Layer(nn.Module):
     each token instead, gradients grow eightfold with every pass through the layers.
     """
 
+    aim: Tensor
+
     def __init__(self, config: TRMConfig, tokens: int):
         super().__init__()
-        self.heads, self.mixer = config.heads, config.mixer
+        self.heads, self.mixer, self.aimed = config.heads, config.mixer, config.aimed
         if config.mixer == "mlp":
             self.mix = SwiGLU(tokens)
         else:
             self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
             self.out = nn.Linear(config.width, config.width, bias=False)
+            self.register_buffer("aim", _aims(config), persistent=False)
         self.mlp = SwiGLU(config.width)
 
     def forward(
@@ -120,10 +137,35 @@ class Layer(nn.Module):
     def _attend(self, h: Tensor, conditioning: Conditioning) -> Tensor:
         assert conditioning.rotation is not None
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        if self.aimed:
+            q, k = (x + aim.to(x.dtype) for x, aim in zip((q, k), self.aim, strict=True))
         q, k = (rotate(x, *conditioning.rotation) for x in (q, k))
         bias = None if conditioning.bias is None else conditioning.bias.to(q.dtype)
         mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
         return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+def _frequencies(size: int, device: torch.device | str = "cpu") -> Float[Tensor, " frequencies"]:
+    """Rotations a cell of a head of some size, the same for rows and columns."""
+    number = torch.arange(size // 4, device=device) / max(1, size // 4 - 1)
+    return 2 * math.pi / (2.0 * (_LONGEST / 2) ** number)
+
+
+def _aims(config: TRMConfig) -> Float[Tensor, "2 heads 1 size"]:
+    """What is added to queries and keys, so that a head looks at one neighbour; 0 for the others.
+
+    Constants alone score highest where their rotations agree: with queries turned beforehand by
+    a move's rotation, at the cell that is this move away.
+    """
+    size = config.width // config.heads
+    frequency = _frequencies(size)
+    length = (_AIM * math.sqrt(size) / (1 - frequency.cos()).sum()).sqrt()
+    aims = torch.zeros(2, config.heads, 1, size)
+    for head, move in enumerate(_MOVES[: config.aimed]):
+        angle = (torch.tensor(move)[:, None] * frequency).flatten()
+        aims[0, head] = length * torch.cat([angle.cos(), angle.sin()])
+        aims[1, head] = length * torch.cat([torch.ones_like(angle), torch.zeros_like(angle)])
+    return aims
 
 
 def _norm_over_tokens(
@@ -171,6 +213,9 @@ class TRM(nn.Module):
         self.task, self.config = task, config
         self._depth = config.outer, config.inner
         self.net = Net(config, task.tokens)
+        self.around = None
+        if task.padded:  # cells are left out of the tokens
+            self.around = nn.Linear(task.context_bits, config.width, bias=False)
         self.head = nn.Linear(config.width, task.width, bias=False)
         self.halt = nn.Linear(config.width, 1)
         for module in self.modules():
@@ -200,13 +245,15 @@ class TRM(nn.Module):
 
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
         """The embedded puzzle, scaled to unit size, and the positions."""
+        context = self.task.context(x)
+        if self.around is not None:
+            R = R + self.around(context.bits).to(R.dtype)
         inputs = rms_norm(R).to(working_dtype(R.device))
         if self.config.mixer == "mlp":
             return Conditioning(inputs, None, None)
         size = self.config.width // self.config.heads
-        number = torch.arange(size // 4, device=R.device) / max(1, size // 4 - 1)
-        frequency = 2 * math.pi / (2.0 * (_LONGEST / 2) ** number)
-        position = self.task.context(x).position.float()
+        frequency = _frequencies(size, R.device)
+        position = context.position.float()
         angle = (position[..., None] * frequency).flatten(-2)[:, None]
         rotation = angle.cos().to(inputs.dtype), angle.sin().to(inputs.dtype)
         return Conditioning(inputs, rotation, _bias(x.mask) if self.task.padded else None)

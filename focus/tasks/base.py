@@ -423,7 +423,7 @@ class Task(ABC):
         y: Target,
         weights: StepWeights = "linear",
     ) -> Float[Tensor, " batch"]:
-        """The energy's term `ce` alone over the steps of a rollout: what a TRM learns from."""
+        """The energy's term `ce` alone over the steps of a rollout: what a published TRM learns."""
         return weigh_steps(self.energy_terms(z, x, y)["ce"], weights)
 
     def eligible(

@@ -152,6 +152,13 @@ class RunConfig:
                 "carry.depths goes beyond the TRM's own depth: "
                 f"solver.trm.outer {trm.outer}, solver.trm.inner {trm.inner}"
             )
+        answer_alone = self.solver.answer == "trm" and trm.targets == "answer"
+        if answer_alone and getattr(self.task, "decoder", "") == "canonical":
+            raise UserError(
+                "a TRM that learns the answer alone marks the cells of a path: set task.decoder "
+                "threshold, or solver.trm.targets all for the parents that task.decoder canonical "
+                "follows"
+            )
         if self.carry.steps and self.teacher.checkpoint:
             raise UserError("carry.steps and teacher.checkpoint exclude each other")
         at_its_end = {

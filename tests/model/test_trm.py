@@ -1,13 +1,16 @@
 """TRM against slow code written from its definition, and deep supervision on constructed cases."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
 from focus.cli import main
+from focus.engines.maze_search import GOAL, START
 from focus.errors import UserError
 from focus.model.checkpoint import load_model, trained_weights
 from focus.model.solver import Solver, SolverConfig
@@ -23,9 +26,10 @@ from tests.tasks.samples import batch
 TASKS = {"mlp": Sudoku(box=2), "attention": Maze(size=6, min_path=6, max_tokens=36)}
 
 
-def a_solver(mixer: str) -> Solver:
+def a_solver(mixer: str, **settings) -> Solver:
     torch.manual_seed(0)
-    config = TRMConfig(width=32, heads=2, mixer=mixer, outer=3, inner=2)
+    aimed = 1 if mixer == "attention" else 0
+    config = TRMConfig(32, heads=2, mixer=mixer, outer=3, inner=2, aimed=aimed, **settings)
     return Solver(TASKS[mixer], SolverConfig(trm=config, answer="trm"))
 
 
@@ -40,34 +44,34 @@ def slow_swiglu(part, h):
 
 
 def slow_attention(layer, h, x):
-    """One puzzle and one head at a time."""
+    """One puzzle and one head at a time; the first head is aimed at the cell below."""
     out = torch.zeros_like(h)
     size = h.shape[-1] // layer.heads
+    speeds = [2 * torch.pi / (2.0 * 32.0 ** (n / max(1, size // 4 - 1))) for n in range(size // 4)]
+    length = (4 * size**0.5 / sum(1 - math.cos(speed) for speed in speeds)) ** 0.5
     for b in range(len(h)):
         live = [i for i in range(h.shape[1]) if x.mask[b, i]]
         q, k, v = (h[b] @ layer.qkv.weight.T).chunk(3, -1)
         for head in range(layer.heads):
             part = slice(head * size, (head + 1) * size)
             turned = []
-            for t in (q[:, part], k[:, part]):
+            for t, below in ((q[:, part], 1), (k[:, part], 0)):
                 rows = []
                 for i in range(h.shape[1]):
-                    cell = int(x.cell[b, i])
-                    numbers = []
-                    for place in (cell // 6, cell % 6):
-                        for n in range(size // 4):
-                            share = n / max(1, size // 4 - 1)
-                            numbers.append(place * 2 * torch.pi / (2.0 * 32.0**share))
-                    angle = torch.tensor(numbers)
-                    one, two = t[i, : size // 2], t[i, size // 2 :]
-                    rows.append(
-                        torch.cat(
-                            [
-                                one * angle.cos() - two * angle.sin(),
-                                one * angle.sin() + two * angle.cos(),
-                            ]
-                        )
+                    row, column = divmod(int(x.cell[b, i]), 6)
+                    angle, aim = (
+                        torch.tensor([place * speed for place in places for speed in speeds])
+                        for places in ((row, column), (row + below, column))
                     )
+                    one, two = t[i, : size // 2], t[i, size // 2 :]
+                    both = torch.cat(
+                        [
+                            one * angle.cos() - two * angle.sin(),
+                            one * angle.sin() + two * angle.cos(),
+                        ]
+                    )
+                    constant = length * torch.cat([aim.cos(), aim.sin()])
+                    rows.append(both + constant if head == 0 else both)
                 turned.append(torch.stack(rows))
             scores = turned[0] @ turned[1][live].T / size**0.5
             out[b, :, part] = scores.softmax(-1) @ v[live][:, part]
@@ -90,7 +94,10 @@ def test_a_supervision_step_is_the_definition_with_its_gradient(mixer):
     solver = a_solver(mixer)
     x, y = batch(solver.task)
     state = solver.updater.initial(x)
-    embedded = slow_norm(solver.backbone.project(solver.backbone.read(x)))
+    embedded = solver.backbone.project(solver.backbone.read(x))
+    if mixer == "attention":  # cells know which of their neighbours are open
+        embedded = embedded + x.traversable.float() @ solver.updater.around.weight.T
+    embedded = slow_norm(embedded)
     high, low = state.u["high"], state.u["low"]
     for cycle in range(3):
         inputs = embedded if cycle == 2 else embedded.detach()
@@ -170,6 +177,38 @@ def test_rotations_depend_on_the_difference_of_positions_alone():
     torch.testing.assert_close(*products)
 
 
+def test_an_aimed_head_looks_at_its_neighbour():
+    """By its constants alone, in the middle of a grid: down, left, right, up; others anywhere."""
+    config = TRMConfig(mixer="attention", aimed=4)
+    torch.manual_seed(0)
+    solver = Solver(Maze(size=7), SolverConfig(trm=config, answer="trm"))
+    grid = np.ones((1, 49), np.uint8)  # all open but for start and goal
+    grid[0, 0], grid[0, 48] = START, GOAL
+    x, _ = solver.task.unpack(solver.task.pack(grid, solver.task.solve(grid[0])[None]))
+    rotation = solver.encode(x).rotation
+    q, k = (
+        rotate(aim.expand(-1, 49, -1), *rotation)[0] for aim in solver.updater.net.layers[0].aim
+    )
+    shares = (q @ k.transpose(1, 2) / 8).softmax(-1)[:, 24]
+    assert shares[:4].argmax(-1).tolist() == [31, 23, 25, 17]
+    assert (shares[:4].max(-1).values > 0.85).all()
+    torch.testing.assert_close(shares[4:], torch.full((4, 49), 1 / 49))
+
+
+def test_parents_are_learnt_when_all_targets_are():
+    rows = {}
+    for targets in ("answer", "all"):
+        solver = a_solver("attention", targets=targets)
+        x, y = batch(solver.task)
+        answers = solver.roll(solver.updater.initial(x), solver.encode(x), x, 1).answers
+        loss = solver.loss(answers, x, y)
+        loss.sum().backward()
+        rows[targets] = solver.updater.head.weight.grad.norm(dim=1)
+    assert (rows["answer"] > 0).tolist() == [True, *[False] * 5]
+    assert (rows["all"] > 0).all()
+    torch.testing.assert_close(loss, solver.task.loss(answers, x, y))
+
+
 def a_state(halt: list[float]) -> State:
     count = len(halt)
     return State(torch.zeros(count, 2, 1), {"halt": torch.tensor(halt)[:, None]})
@@ -218,7 +257,7 @@ def test_a_teacher_trains_resumes_and_is_a_checkpoint(tmp_path, name):
     config = teacher(name)
     config = replace(
         config, optimizer=replace(config.optimizer, updates=6, batch=8, warmup=2),
-        solver=replace(config.solver, trm=replace(config.solver.trm, width=32, heads=2)),
+        solver=replace(config.solver, trm=replace(config.solver.trm, width=32)),
         eval_every=6, eval_rows=10, save_every=3, log_every=1,
     )  # fmt: skip
     whole = Trainer(config, tmp_path)
@@ -307,6 +346,15 @@ def test_what_cannot_be_is_refused(capsys):
         replace(config, carry=CarryConfig(depths=((0.5, 1, 1),)))
     with pytest.raises(UserError, match="use attention"):
         Solver(TASKS["attention"], SolverConfig(answer="trm"))
+    mazes = teacher("maze")
+    with pytest.raises(
+        UserError, match=r"a path: set task.decoder threshold, or solver.trm.targets"
+    ):
+        replace(mazes, task=replace(mazes.task, decoder="canonical"))
+    with pytest.raises(UserError, match=r"aimed \(5\): a head looks at one of 4 neighbours"):
+        TRMConfig(mixer="attention", aimed=5)
+    with pytest.raises(UserError, match=r"aimed is for solver.trm.mixer attention"):
+        TRMConfig(aimed=1)
     with pytest.raises(UserError, match="multiple of four"):
         TRMConfig(width=100)
     assert main(["teach", "chess"]) == 2

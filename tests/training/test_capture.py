@@ -13,10 +13,12 @@ from focus.training.carry import CarryConfig
 from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+_NO_GPU = not torch.cuda.is_available()
+FROM_START = (1.0, 0.0, 0.0)
+
+
+def on_a_gpu(test):
+    return pytest.mark.gpu(pytest.mark.skipif(_NO_GPU, reason="needs a CUDA device")(test))
 
 
 def a_run(task: str, backbone: str, **changes):
@@ -43,17 +45,21 @@ def carried(config):
     """An updater that goes on from where it was."""
     return replace(
         config, carry=CarryConfig(steps=3), optimizer=replace(config.optimizer, accumulate=1),
-        replay=replace(config.replay, method="none"),
+        replay=replace(config.replay, method="none", base_mixture=FROM_START),
     )  # fmt: skip
 
 
-def a_teacher(config):
-    trm = TRMConfig(width=64, heads=4, outer=2, inner=1)
+def a_teacher(config, **settings):
+    trm = TRMConfig(width=64, heads=4, outer=2, inner=1, **settings)
     return replace(
         config, solver=replace(config.solver, trm=trm, answer="trm"), carry=CarryConfig(steps=3),
         optimizer=replace(config.optimizer, accumulate=1), steps=1,
-        replay=replace(config.replay, method="none"),
+        replay=replace(config.replay, method="none", base_mixture=FROM_START),
     )  # fmt: skip
+
+
+def a_teacher_of_mazes(config):
+    return a_teacher(config, mixer="attention", aimed=4, targets="all")
 
 
 def a_teacher_with_focus(config):
@@ -69,23 +75,34 @@ def a_teacher_with_focus(config):
     return replace(taught, replay=replay, curation=curation)
 
 
-@pytest.mark.parametrize(
-    ("task", "backbone", "change"),
-    [
-        ("sudoku", "none", None), ("maze", "none", None), ("sudoku", "tiny-llama", None),
-        ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
-        ("sudoku", "tiny-llama", in_rounds), ("sudoku", "none", a_teacher),
-        ("sudoku", "none", a_teacher_with_focus), ("maze", "none", carried),
-    ],
+RUNS = (
+    ("sudoku", "none", None), ("maze", "none", None), ("sudoku", "tiny-llama", None),
+    ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
+    ("sudoku", "tiny-llama", in_rounds), ("sudoku", "none", a_teacher),
+    ("sudoku", "none", a_teacher_with_focus), ("maze", "none", carried),
+    ("maze", "none", a_teacher_of_mazes),
 )  # fmt: skip
+
+
+def two_stages(task, backbone, change, **changes):
+    """So that a graph of the first stage must not serve the second."""
+    config = a_run(task, backbone, **changes)
+    config = replace(config, replay=replace(config.replay, stages=((0.5, 8, 4), (1.0, 12, 4))))
+    return config if change is None else change(config)
+
+
+@pytest.mark.parametrize(("task", "backbone", "change"), RUNS)
+def test_an_eager_run_can_be_made(tmp_path, task, backbone, change):
+    """Without a GPU, too: a config that is refused would come out on a GPU alone."""
+    Trainer(two_stages(task, backbone, change, capture=False), tmp_path).step()
+
+
+@on_a_gpu
+@pytest.mark.parametrize(("task", "backbone", "change"), RUNS)
 def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
-    """Two stages, so that a graph of the first must not serve the second."""
     found = {}
     for capture in (False, True):
-        config = a_run(task, backbone, capture=capture)
-        stages = ((0.5, 8, 4), (1.0, 12, 4))
-        config = replace(config, replay=replace(config.replay, stages=stages))
-        config = config if change is None else change(config)
+        config = two_stages(task, backbone, change, capture=capture)
         trainer = Trainer(config, tmp_path / str(capture), "cuda:0")
         start = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
         lines = []
@@ -110,6 +127,7 @@ def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
         assert (missed.max() if backbone == "none" else missed.median()) < 0.1
 
 
+@on_a_gpu
 def test_dropout_differs_from_update_to_update_under_capture(tmp_path):
     config = a_run("sudoku", "none", capture=True)
     trainer = Trainer(config, tmp_path, "cuda:0")
@@ -127,6 +145,7 @@ def test_dropout_differs_from_update_to_update_under_capture(tmp_path):
     assert losses[0] != losses[1]
 
 
+@on_a_gpu
 def test_a_captured_run_resumes(tmp_path):
     config = a_run("sudoku", "none", capture=True)
     whole = Trainer(config, tmp_path, "cuda:0")
@@ -141,6 +160,7 @@ def test_a_captured_run_resumes(tmp_path):
         torch.testing.assert_close(trained_weights(again.model)[name], weight, rtol=0, atol=1e-5)
 
 
+@on_a_gpu
 def test_a_model_that_writes_runs_eagerly(tmp_path):
     config = a_run("sudoku", "tiny-llama", capture=True)
     trainer = Trainer(
@@ -150,6 +170,7 @@ def test_a_model_that_writes_runs_eagerly(tmp_path):
     assert not trainer.on_device.captured
 
 
+@on_a_gpu
 def test_recomputed_activations_are_no_hindrance(tmp_path):
     config = a_run("sudoku", "tiny-llama", capture=True)
     backbone = replace(config.solver.backbone, gradient_checkpointing=True)
@@ -159,6 +180,7 @@ def test_recomputed_activations_are_no_hindrance(tmp_path):
     assert trainer.on_device.captured
 
 
+@on_a_gpu
 def test_a_compiled_captured_run_equals_a_compiled_eager_one():
     command = [sys.executable, "-m", "tests.training.compiled_run"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -33,7 +33,7 @@ def teachers(tmp_path_factory):
         config = replace(
             config, task=replace(task, **decoder),
             optimizer=replace(config.optimizer, updates=2, batch=8),
-            solver=replace(config.solver, trm=replace(config.solver.trm, width=32, heads=2)),
+            solver=replace(config.solver, trm=replace(config.solver.trm, width=32)),
             eval_rows=4, eval_every=2, save_every=2,
         )  # fmt: skip
         folder = tmp_path_factory.mktemp(name)

@@ -1,0 +1,17 @@
+#!/bin/sh
+# The checkpoint `maze-trm`: a TRM with aimed heads that learns parents and distances beside the path;
+# and, for comparison, one with the published heads and targets.
+#
+#   FOCUS_DATA=DIR runs/maze_trm.sh [OUT]
+set -eu
+out=${1:-runs-out/maze-trm}
+mkdir -p "$out"
+[ -f "$out/mazes.csv.gz" ] || focus data generate --task maze --count 20000 --seed 1 --out "$out/mazes.csv.gz"
+
+focus teach maze-quick --out "$out/run" --resume --more-data "$out/mazes.csv.gz"
+focus teach maze-quick --out "$out/plain" --resume --more-data "$out/mazes.csv.gz" \
+    --solver.trm.aimed 0 --solver.trm.targets answer --task.decoder threshold
+
+trained="Trained on train and 20,000 generated mazes (runs/maze_trm.sh)."
+python -m benchmarks.release "$out/run" maze-trm --steps 1,4,8,16,32,64 --trained "$trained"
+python -m benchmarks.release "$out/plain" maze-trm-plain --steps 1,4,8,16,32,64 --trained "$trained" --results-only
