@@ -16,13 +16,14 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.stored import RESULTS
 from focus.evaluation.transfer import find_benchmarks
 from focus.evaluation.transfer.run import prompt_ids
 from focus.evaluation.transfer.store import Store
 from focus.evaluation.transfer.variants import find_variants, load_variant
 from focus.files import write_text
 
-STORED = Path(__file__).parents[1] / "docs" / "results" / "completions.json"
+STORED = RESULTS / "completions.json"
 BENCHMARKS = "math,cruxeval-o,cruxeval-i,aime25,aime26"
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.stored import measure_or_show
+from benchmarks.stored import RESULTS, measure_or_show
 from focus.data.generation import ks_distance
 from focus.data.sources import open_source
 from focus.data.table import read_table
 from focus.engines.sudoku_generator import turned_ratings
 from focus.tasks import Sudoku
 
-STORED = Path(__file__).parents[1] / "docs" / "results" / "foundations.json"
+STORED = RESULTS / "foundations.json"
 COUNT = 50_000
 TURNED = 10_000  # puzzles whose ratings are averaged over turns
 

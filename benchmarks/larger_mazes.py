@@ -2,21 +2,22 @@
 
 python -m benchmarks.larger_mazes CHECKPOINT FILE... [--steps 16,32,64,128]
 
-Each file holds mazes of one side, as `focus data generate --task maze --side N` makes them.
+Each file holds mazes of one side, as `focus data generate --task maze --side N` makes them. Figures
+of other checkpoints that are stored stay.
 """
 
 import argparse
 import json
 from pathlib import Path
 
-from benchmarks.stored import this_device
+from benchmarks.stored import RESULTS, this_device
 from focus.data.sources import open_source
 from focus.data.table import side_of_file
 from focus.evaluation.source import evaluate
 from focus.files import write_text
 from focus.model.checkpoint import fetch, load_model
 
-STORED = Path(__file__).parents[1] / "docs" / "results" / "maze-larger.json"
+STORED = RESULTS / "maze-larger.json"
 
 
 def main() -> None:
@@ -29,7 +30,7 @@ def main() -> None:
     parser.add_argument("--steps", default="16,32,64,128")
     words = parser.parse_args()
     device, name = this_device()
-    found: dict = {"checkpoint": Path(words.checkpoint).name, "device": name}
+    found: dict = {"device": name}
     for file in words.files:
         side = side_of_file(file)
         model = load_model(fetch(words.checkpoint), side).to(device)
@@ -38,7 +39,9 @@ def main() -> None:
         found[str(side)] = [result.summary() for result in results]
         for row in found[str(side)]:
             print(side, json.dumps(row), flush=True)
-    write_text(STORED, json.dumps(found, indent=1) + "\n")
+    known = json.loads(STORED.read_text(encoding="utf-8"))
+    known[Path(words.checkpoint).name] = found
+    write_text(STORED, json.dumps(known, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.stored import RESULTS
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.evaluation.source import evaluate
 from focus.files import write_text
 from focus.model.solver import Solver
 
-STORED = Path(__file__).parents[1] / "docs" / "results" / "leak.json"
+STORED = RESULTS / "leak.json"
 
 
 def main() -> None:

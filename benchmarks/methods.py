@@ -26,7 +26,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.stored import markdown, pack, rate, unpack
+from benchmarks.stored import RESULTS, markdown, pack, rate, unpack
 from focus.errors import UserError
 from focus.evaluation.source import evaluate
 from focus.evaluation.statistics import mcnemar
@@ -38,7 +38,6 @@ from focus.report import paper
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 
-_RESULTS = Path(__file__).parents[1] / "docs" / "results"
 COMPARED = tuple(name for name in METHODS if name not in ("direct", "base"))
 _PATHS = {"valid": "valid", "optimal": "shortest", "path_f1": "F1"}  # of mazes, at the paired K
 TRM = "trm"  # plain, and the beginning of the names of teachers' recipes
@@ -287,7 +286,7 @@ def main() -> None:
     if words.teacher and words.recipe.startswith(TRM):
         parser.error("a teacher has no teacher")
     taught = "-taught" if words.teacher else ""
-    stored = _RESULTS / f"methods-{words.recipe.replace('/', '-')}{taught}.json"
+    stored = RESULTS / f"methods-{words.recipe.replace('/', '-')}{taught}.json"
     if words.out and not words.table:
         runs = known_runs(stored, words)
         if not words.store:

@@ -13,9 +13,8 @@ import time
 from pathlib import Path
 
 from benchmarks.foundations import timed_json
-from benchmarks.stored import measure_or_show
+from benchmarks.stored import RESULTS, measure_or_show
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
 STORED = RESULTS / "mini-runs.json"
 NAMES = ("mini-sudoku", "mini-maze")
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.stored import this_device
+from benchmarks.stored import RESULTS, this_device
 from focus.config import to_json
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
@@ -29,7 +29,6 @@ from focus.model.checkpoint import RELEASES, has_adapter, load_model, save_model
 from focus.training.config import read_config
 
 _KEPT = ("update", "loss", "exact", "replayed", "held", "seconds", "K_p", "validation")
-_RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
 def main() -> None:
@@ -72,10 +71,10 @@ def release(words: argparse.Namespace, folder: Path) -> None:
             notes["controls"][control] = found.summary()
     save_model(model, folder, config, notes, torch.bfloat16)
     figures = {**notes, "device": name, **_details(tested)}
-    write_text(_RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
+    write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
     lines = (words.run / "metrics.jsonl").read_text().splitlines()
     curve = [{k: v for k, v in json.loads(line).items() if k in _KEPT} for line in lines]
-    write_text(_RESULTS / f"{words.name}.jsonl", "".join(json.dumps(line) + "\n" for line in curve))
+    write_text(RESULTS / f"{words.name}.jsonl", "".join(json.dumps(line) + "\n" for line in curve))
     size = sum(path.stat().st_size for path in folder.rglob("*"))
     print(f"{folder}: {size / 2**20:.1f} MiB")
     for result in [*notes["test"], *notes.get("controls", {}).values()]:

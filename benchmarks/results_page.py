@@ -121,13 +121,16 @@ def maze_paths() -> str:
 def maze_larger() -> str:
     """The same weights on mazes larger than those they were trained on."""
     stored = figures("maze-larger")
-    sides = [side for side in stored if side.isdigit()]
-    steps = [result["steps"] for result in stored[sides[0]]]
-    rows = [["side", "figure", *(f"K = {k}" for k in steps)]]
-    for side in sides:
-        rows.append([side, "exact", *(rate(result) for result in stored[side])])
-        for name, what in (("optimal", "shortest path"), ("valid", "valid path")):
-            rows.append([side, what, *(f"{100 * result[name]:.0f}" for result in stored[side])])
+    found = [(name, side) for name, sides in stored.items() for side in sides if side.isdigit()]
+    steps = sorted({row["steps"] for name, side in found for row in stored[name][side]})
+    rows = [["solver", "side", "figure", *(f"K = {k}" for k in steps)]]
+    for name, side in found:
+        at = {row["steps"]: row for row in stored[name][side]}
+        cells = [rate(at[k]) if k in at else "–" for k in steps]
+        rows.append([f"`{name}`", side, "exact", *cells])
+        for key, what in (("optimal", "shortest path"), ("valid", "valid path")):
+            cells = [f"{100 * at[k][key]:.0f}" if k in at else "–" for k in steps]
+            rows.append([f"`{name}`", side, what, *cells])
     return markdown(rows)
 
 

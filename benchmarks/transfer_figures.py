@@ -14,11 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.stored import pack
+from benchmarks.stored import RESULTS, pack
 from focus.evaluation.transfer.store import Scored, Store
 from focus.files import write_text
 
-_RESULTS = Path(__file__).parents[1] / "docs" / "results"
 _SHRUNK = 0.2  # of its size, under which a text repeats itself
 
 
@@ -52,7 +51,7 @@ def main() -> None:
     for row in figures["results"]:
         scores = Store(words.run / row["variant"]).scores(row["benchmark"])
         row["repeats"], row["correct"] = repeats(scores), verdicts(scores)
-    write_text(_RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
+    write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.stored import this_device
+from benchmarks.stored import RESULTS, this_device
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.evaluation.source import Evaluation, evaluate
@@ -21,7 +21,7 @@ from focus.evaluation.turns import try_turned
 from focus.files import write_text
 from focus.model.checkpoint import fetch, load_model
 
-STORED = Path(__file__).parents[1] / "docs" / "results" / "turns.json"
+STORED = RESULTS / "turns.json"
 
 
 def rates(found: Evaluation, most: int) -> list[dict]:

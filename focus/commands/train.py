@@ -1,8 +1,8 @@
 """`focus train` and `focus teach`: run a recipe."""
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -95,11 +95,11 @@ def train() -> None:
 def teach() -> None:
     """Train a TRM: what teaches in the paper, and a baseline of its own.
 
-    focus teach sudoku|maze (published settings), sudoku-quick (a quarter of an hour on a large
-    GPU) or mini-sudoku|mini-maze (minutes on a CPU) [flags]; focus teach RECIPE --help lists every
-    field of the run. With /focus, /random or /energy-hard behind the name, puzzles that end come
-    back at a state of their own that the method selects: FOCUS applied to TRM. A TRM's folder is a
-    checkpoint like any other: focus eval and focus solve take it.
+    focus teach sudoku|maze (published settings), sudoku-quick|maze-quick (a quarter of an hour,
+    five minutes on a large GPU) or mini-sudoku|mini-maze (minutes on a CPU) [flags]; focus teach
+    RECIPE --help lists every field of the run. With /focus, /random or /energy-hard behind the
+    name, puzzles that end come back at a state of their own that the method selects: FOCUS applied
+    to TRM. A TRM's folder is a checkpoint like any other: focus eval and focus solve take it.
     """
 
 
@@ -123,7 +123,8 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
         with only_one(folder) if processes.first else nullcontext():
-            trainer = Trainer(config, folder, device, processes, announce)
+            with _asking(processes.first) as asked:
+                trainer = Trainer(config, folder, device, processes, announce, asked)
             if resume:
                 trainer.resume()
             if processes.first:
@@ -169,6 +170,15 @@ def _say_memory(needed: MemoryEstimate) -> None:
             "that may not fit: raise --optimizer.accumulate (smaller mini-batches), or set "
             "--solver.backbone.gradient-checkpointing True", style="bold",
         )  # fmt: skip
+
+
+@contextmanager
+def _asking(shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """A line of progress that appears when a teacher is asked about the training puzzles."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not shown) as bar:
+        line = bar.add_task("asking the teacher", total=None, visible=False)
+        yield lambda done, total: bar.update(line, completed=done, total=total, visible=True)
 
 
 def _train(trainer: Trainer) -> dict:

@@ -7,6 +7,7 @@ with its puzzle and turned by the same symmetry.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -41,9 +42,13 @@ def teacher_steps(config: TeacherConfig) -> list[int]:
 
 
 def opinions(
-    task: Task, rows: TensorRecord, config: TeacherConfig, device: str
-) -> UInt8[Tensor, "rows variants steps tokens classes"]:
-    """The teacher's opinions of packed puzzles, from the cache where they are known."""
+    task: Task, rows: TensorRecord, config: TeacherConfig, device: str,
+    asked: Callable[[int, int], None] = lambda done, total: None,
+) -> UInt8[Tensor, "rows variants steps tokens classes"]:  # fmt: skip
+    """The teacher's opinions of packed puzzles, from the cache where they are known.
+
+    `asked` is told how many puzzles a teacher that is not in the cache has been asked about.
+    """
     folder = checkpoint_folder(fetch(config.checkpoint))
     path = cache_folder() / "opinions" / f"{_name(folder, rows, config)}.safetensors"
     if path.is_file():
@@ -61,10 +66,13 @@ def opinions(
             f"teacher.checkpoint: {config.checkpoint} solves {teacher.task.name} with "
             f"{teacher.task.tokens} tokens, this run {task.name} with {task.tokens}"
         )
-    found = []
-    for variant in task.variants(rows):
-        parts = [variant[first : first + _BATCH] for first in range(0, len(variant), _BATCH)]
-        found.append(torch.cat([_ask(teacher, part.to(device), config) for part in parts]))
+    variants, found = task.variants(rows), []
+    for number, variant in enumerate(variants):
+        parts = []
+        for first in range(0, len(rows), _BATCH):
+            asked(number * len(rows) + first, len(variants) * len(rows))
+            parts.append(_ask(teacher, variant[first : first + _BATCH].to(device), config))
+        found.append(torch.cat(parts))
     whole = torch.stack(found, 1)
     with atomic_path(path) as fresh:
         save_file({"opinions": whole.cpu().contiguous()}, fresh)

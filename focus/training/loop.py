@@ -52,8 +52,12 @@ class Trainer:
         self, config: RunConfig, folder: Path, device: str = "cpu",
         processes: Processes = Processes(),  # noqa: B008
         announce: Callable[[MemoryEstimate], None] = lambda estimate: None,
+        asked: Callable[[int, int], None] = lambda done, total: None,
     ):  # fmt: skip
-        """`announce` is told what memory the run will need before it is taken."""
+        """`announce` is told what memory the run will need before it is taken.
+
+        `asked` is told how many puzzles a teacher has been asked about, of how many.
+        """
         self.config, self.folder, self.device, self.processes = config, folder, device, processes
         self.share = processes.share(config.optimizer.batch, config.optimizer.accumulate)
         if config.carry.steps and processes.count > 1:
@@ -78,7 +82,7 @@ class Trainer:
             processes.rank,
         )  # fmt: skip
         if config.teacher.checkpoint:
-            self.on_device.opinions = opinions(config.task, rows, config.teacher, device)
+            self.on_device.opinions = opinions(config.task, rows, config.teacher, device, asked)
         self.metrics = MetricsFile(folder, config.curation.candidates)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
         self.fruitless = 0  # validations since the best one

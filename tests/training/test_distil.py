@@ -145,15 +145,21 @@ def test_the_cache_is_used_checked_and_named_by_what_it_holds(teachers, tmp_path
     cache = tmp_path / "cache"
     monkeypatch.setenv("FOCUS_CACHE", str(cache))
     config = a_run("sudoku", teachers["sudoku"])
-    first = Trainer(config, tmp_path).on_device.opinions
-    (stored,) = (cache / "opinions").glob("*")
     asked = []
-    ask = distil._ask
-    monkeypatch.setattr(distil, "_ask", lambda *words: (asked.append(1), ask(*words))[1])
-    assert torch.equal(Trainer(config, tmp_path).on_device.opinions, first)
+
+    def opinions():
+        asked.clear()
+        trainer = Trainer(config, tmp_path, asked=lambda *progress: asked.append(progress))
+        return trainer.on_device.opinions
+
+    first = opinions()
+    puzzles = first.shape[0] * first.shape[1]
+    assert asked == [(done, puzzles) for done in range(0, puzzles, 256)]
+    (stored,) = (cache / "opinions").glob("*")
+    assert torch.equal(opinions(), first)
     assert not asked
     stored.write_bytes(stored.read_bytes()[:100])  # a full disk cut it short
-    assert torch.equal(Trainer(config, tmp_path).on_device.opinions, first)
+    assert torch.equal(opinions(), first)
     assert asked
     Trainer(a_run("sudoku", teachers["sudoku"], temperature=4.0), tmp_path)
     assert len(list((cache / "opinions").glob("*"))) == 2
