@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--steps", default="16,32,64,128")
     words = parser.parse_args()
+    known = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     device, name = this_device()
     found: dict = {"device": name}
     for file in words.files:
@@ -39,7 +40,6 @@ def main() -> None:
         found[str(side)] = [result.summary() for result in results]
         for row in found[str(side)]:
             print(side, json.dumps(row), flush=True)
-    known = json.loads(STORED.read_text(encoding="utf-8"))
     known[Path(words.checkpoint).name] = found
     write_text(STORED, json.dumps(known, indent=1) + "\n")
 

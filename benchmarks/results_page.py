@@ -34,7 +34,7 @@ _REMARKS = {
 _MAZES = {
     "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05",
     "maze-trm": "**`maze-trm`**: TRM, aimed heads, parents and distances learnt",
-    "maze-trm-plain": "TRM with the published heads and targets, same mazes and updates",
+    "maze-trm-plain": "TRM with the published heads and targets (marked cells), same mazes",
 }
 _CURVES = {
     "sudoku-smollm2": "SmolLM2-135M, leak 0.05",

@@ -3,6 +3,8 @@
 # and, for comparison, one with the published heads and targets.
 #
 #   FOCUS_DATA=DIR runs/maze_trm.sh [OUT]
+#
+# Mazes are made on the CPU (two minutes on two cores); training wants one large GPU, five minutes for each.
 set -eu
 out=${1:-runs-out/maze-trm}
 mkdir -p "$out"

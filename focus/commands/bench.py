@@ -4,13 +4,13 @@ import json as json_module
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import tyro
 
+from focus.commands.evaluate import load_checkpoint
 from focus.errors import UserError
-from focus.model.checkpoint import fetch, load_model
 from focus.model.solver import Solver
 from focus.recipes import recipe, teacher
 from focus.training.bench import bench_select, bench_solve, bench_train
@@ -116,20 +116,21 @@ def select(json: bool = False) -> None:
 
 
 def solve(
-    checkpoint: Annotated[str, tyro.conf.Positional], steps: int = 128, batch: int = 64,
+    checkpoint: Annotated[str, tyro.conf.Positional], steps: int | None = None, batch: int = 64,
     repeats: int = 5, json: bool = False,
 ) -> None:  # fmt: skip
     """Measure how fast a checkpoint solves puzzles.
 
     Args:
         checkpoint: a checkpoint folder, the folder of a run, or a hub id.
-        steps: number of updates K.
+        steps: number of updates K; that of validation by default.
         batch: puzzles solved together.
         repeats: measurements; the median counts.
         json: print one JSON object instead.
     """
-    _check(steps=steps, batch=batch, repeats=repeats)
-    model: Any = load_model(fetch(str(Path(checkpoint)))).to(_device())
+    _check(steps=1 if steps is None else steps, batch=batch, repeats=repeats)
+    model, config = load_checkpoint(str(Path(checkpoint)), None)
     if not isinstance(model, Solver):
         raise UserError(f"{checkpoint} writes its answer; it has no steps to measure")
-    _show(bench_solve(model, steps, batch, _device(), repeats), json)
+    K = config.eval_steps if steps is None else steps
+    _show(bench_solve(model, K, batch, _device(), repeats), json)

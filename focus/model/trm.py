@@ -47,7 +47,7 @@ class TRMConfig:
     inner: int = 6  # L cycles (6 / 4)
     aimed: int = 0  # attention: heads that look at one neighbouring cell each (ours; at most 4)
     # What is learnt: the answer alone, as published, or all that the task's loss has (ours; mazes:
-    # the parent and distance of every cell, which the canonical decoder needs)
+    # the parent and distance of every cell, for use with task.decoder canonical)
     targets: Literal["answer", "all"] = "answer"
 
     def __post_init__(self):
@@ -214,7 +214,7 @@ class TRM(nn.Module):
         self._depth = config.outer, config.inner
         self.net = Net(config, task.tokens)
         self.around = None
-        if task.padded:  # cells are left out of the tokens
+        if task.padded and task.context_bits:  # cells are left out of the tokens
             self.around = nn.Linear(task.context_bits, config.width, bias=False)
         self.head = nn.Linear(config.width, task.width, bias=False)
         self.halt = nn.Linear(config.width, 1)
@@ -245,15 +245,14 @@ class TRM(nn.Module):
 
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
         """The embedded puzzle, scaled to unit size, and the positions."""
-        context = self.task.context(x)
         if self.around is not None:
-            R = R + self.around(context.bits).to(R.dtype)
+            R = R + self.around(self.task.context(x).bits).to(R.dtype)
         inputs = rms_norm(R).to(working_dtype(R.device))
         if self.config.mixer == "mlp":
             return Conditioning(inputs, None, None)
         size = self.config.width // self.config.heads
         frequency = _frequencies(size, R.device)
-        position = context.position.float()
+        position = self.task.context(x).position.float()
         angle = (position[..., None] * frequency).flatten(-2)[:, None]
         rotation = angle.cos().to(inputs.dtype), angle.sin().to(inputs.dtype)
         return Conditioning(inputs, rotation, _bias(x.mask) if self.task.padded else None)

@@ -66,7 +66,8 @@ def trm_maze_quick() -> RunConfig:
     """TRM on Maze-Hard in five minutes on a large GPU, beyond the published one.
 
     Half of the heads look at one neighbouring cell each, and the parent and distance of every cell
-    are learnt beside the path. Small batches, four times the learning rate, shallow at first.
+    are learnt beside the path. Small batches, four times the learning rate, shallow at first. It
+    wants more mazes than the 900 of Maze-Hard: `--more-data`.
     """
     trm = TRMConfig(mixer="attention", inner=4, aimed=4, targets="all")
     optimizer = replace(

@@ -218,8 +218,8 @@ class Site:
         """The repair of a puzzle by one or two checkpoints."""
         asked = await self._body(request)
         chosen = self._chosen(asked.get("checkpoints"))
-        steps = asked.get("steps", chosen[0].config.eval_steps)
         most = min(self._most_steps(named) for named in chosen)
+        steps = asked.get("steps", min(chosen[0].config.eval_steps, most))
         if type(steps) is not int or not 1 <= steps <= most:
             raise UserError(f"steps is a number from 1 to {most}, not {steps!r:.40}")
         question: Codes = chosen[0].solver.task.parse(_text(asked, "puzzle"))

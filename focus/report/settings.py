@@ -21,6 +21,8 @@ _FREE = (
     "solver.answer", "solver.trm", "solver.backbone.name", "solver.backbone.gradient_checkpointing",
     "replay.method", "replay.base_mixture", "curation.beta", "curation.restore_memory",
 )  # fmt: skip
+# What TRMs must have in common among themselves.
+_OF_A_TRM = ("solver.trm.", "optimizer.", "carry.", "more_data")
 
 
 def letter_settings(runs: Sequence[Evaluated]) -> tuple[list[Evaluated], list[str]]:
@@ -54,9 +56,15 @@ def _setting(run: Evaluated) -> dict[str, str | None]:
     kept["test puzzles"] = str(next(iter(run.results.values()))["n"])
     kept["turns"], kept["stop"] = str(run.turns), str(run.stop)
     # Nothing is trained, or by another recipe.
-    if run.method == "base" or run.method.startswith("trm"):
+    is_trm = run.method.startswith("trm")
+    if run.method == "base" or is_trm:
         same = ("task.", "data", "test puzzles", "turns", "stop")
         kept = {name: v if name.startswith(same) else None for name, v in kept.items()}
+    if is_trm:
+        kept |= {
+            f"TRM's {name}": json.dumps(value) for name, value in values.items()
+            if name == "task.decoder" or name.startswith(_OF_A_TRM)
+        }  # fmt: skip
     return kept
 
 
@@ -81,8 +89,11 @@ def _distinct(settings: list[dict]) -> list[dict]:
     """Each setting once; those that say most come first, so that the others can join them."""
     found: list[dict] = []
     for setting in sorted(settings, key=lambda s: sum(v is None for v in s.values())):
-        if not any(_same(known, setting) for known in found):
-            found.append(setting)
+        known = next((known for known in found if _same(known, setting)), None)
+        if known is None:
+            found.append(dict(setting))
+        else:  # it says what the others leave open
+            known |= {name: v for name, v in setting.items() if v is not None}
     return found
 
 

@@ -151,6 +151,18 @@ def test_all_methods_and_backbones_share_a_setting(name, tmp_path):
     assert len(seed_table(runs).rows) == len(runs)
 
 
+def test_two_kinds_of_teachers_are_two_settings(tmp_path):
+    """Though neither differs in anything that an updater has."""
+    for name in ("maze", "maze-quick"):
+        store(tmp_path / name, replace(teacher(name), seed=1), {16: [True]})
+    config = a_run("maze")
+    store(tmp_path / "focus", config, {config.eval_steps: [True]})
+    runs, notes = letter_settings(find_results([tmp_path])[0])
+    assert len({label(run) for run in runs}) == len(runs) == 3
+    assert sorted({run.letter for run in runs}) == ["A", "B"]
+    assert all("TRM's solver.trm.targets" in note for note in notes)
+
+
 def test_a_maze_without_an_answer_is_drawn_as_all_missed_and_the_question_plain():
     question, target = "S  # #  G", "Soo# # oG"
     colours = []

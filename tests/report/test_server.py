@@ -59,6 +59,14 @@ def test_fewer_steps_of_a_trm_may_be_asked_for():
         assert server.ask("api/solve", order(checkpoints=["tiny-sudoku-0"]))[0] == 200
 
 
+def test_who_asks_for_no_number_of_steps_gets_what_may_be_asked_for(solvers):
+    with serving(solvers, limits=Limits(steps=3)) as server:
+        asked = {name: value for name, value in order().items() if name != "steps"}
+        status, shown, _ = server.ask("api/solve", asked)
+    frames = shown["repairs"][0]["frames"]
+    assert (status, frames[-1]["step"]) == (200, 3)
+
+
 def test_a_solve_ends_in_the_answer_of_the_command_line(served, solvers, tmp_path, capsys):
     status, shown, _ = served.ask("api/solve", order())
     assert status == 200

@@ -29,9 +29,8 @@ def teachers(tmp_path_factory):
     found = {}
     for name, task in TASKS.items():
         config = teacher(f"mini-{name}")
-        decoder = {"decoder": "threshold"} if name == "maze" else {}
         config = replace(
-            config, task=replace(task, **decoder),
+            config, task=task,
             optimizer=replace(config.optimizer, updates=2, batch=8),
             solver=replace(config.solver, trm=replace(config.solver.trm, width=32)),
             eval_rows=4, eval_every=2, save_every=2,
