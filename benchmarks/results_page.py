@@ -209,6 +209,11 @@ def methods_smollm2() -> str:
     return compared.table(figures("methods-sudoku-quick-smollm2-135m"))
 
 
+def methods_trm() -> str:
+    """States of a small TRM that come back."""
+    return compared.table(figures("methods-trm-mini-maze"))
+
+
 def turns() -> str:
     """Exact rates when puzzles that break the rules are turned and tried again."""
     rows = [["solver", "n", "K of a try", "turns at most", "exact", "tries of a puzzle"]]
@@ -288,7 +293,8 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, methods, methods_smollm2, leak, turns,
+    releases, sudoku, changes, controls, with_and_without, methods, methods_smollm2,
+    methods_trm, leak, turns,
     operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness, speed, selection,
     speed_on_a_cpu,
 )  # fmt: skip
