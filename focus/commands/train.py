@@ -175,10 +175,19 @@ def _say_memory(needed: MemoryEstimate) -> None:
 @contextmanager
 def _asking(shown: bool) -> Iterator[Callable[[int, int], None]]:
     """A line of progress that appears when a teacher is asked about the training puzzles."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not shown) as bar:
-        line = bar.add_task("asking the teacher", total=None, visible=False)
-        yield lambda done, total: bar.update(line, completed=done, total=total, visible=True)
+    bar = Progress(console=Console(stderr=True), transient=True, disable=not shown)
+
+    def asked(done: int, total: int) -> None:
+        if not bar.task_ids:
+            bar.start()
+            bar.add_task("asking the teacher", total=total)
+        bar.update(bar.task_ids[0], completed=done)
+
+    try:
+        yield asked
+    finally:
+        if bar.task_ids:
+            bar.stop()
 
 
 def _train(trainer: Trainer) -> dict:
