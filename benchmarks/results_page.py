@@ -294,9 +294,8 @@ def speed_on_a_cpu() -> str:
 
 _TABLES = (
     releases, sudoku, changes, controls, with_and_without, methods, methods_smollm2,
-    methods_trm, leak, turns,
-    operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness, speed, selection,
-    speed_on_a_cpu,
+    methods_trm, leak, turns, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
+    harness, speed, selection, speed_on_a_cpu,
 )  # fmt: skip
 TABLES = {table.__name__: table for table in _TABLES}
 

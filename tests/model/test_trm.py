@@ -196,17 +196,12 @@ def test_an_aimed_head_looks_at_its_neighbour():
 
 
 def test_parents_are_learnt_when_all_targets_are():
-    rows = {}
-    for targets in ("answer", "all"):
+    for targets, learnt in (("answer", [True, *[False] * 5]), ("all", [True] * 6)):
         solver = a_solver("attention", targets=targets)
         x, y = batch(solver.task)
         answers = solver.roll(solver.updater.initial(x), solver.encode(x), x, 1).answers
-        loss = solver.loss(answers, x, y)
-        loss.sum().backward()
-        rows[targets] = solver.updater.head.weight.grad.norm(dim=1)
-    assert (rows["answer"] > 0).tolist() == [True, *[False] * 5]
-    assert (rows["all"] > 0).all()
-    torch.testing.assert_close(loss, solver.task.loss(answers, x, y))
+        solver.loss(answers, x, y).sum().backward()
+        assert (solver.updater.head.weight.grad.norm(dim=1) > 0).tolist() == learnt
 
 
 def a_state(halt: list[float]) -> State:
