@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from focus.model.compiler import compiled
 from focus.model.precision import working_dtype
 
 _ALIGNED = 8  # matrices begin at multiples of it, as kernels for bf16 like them
@@ -29,7 +30,7 @@ class Packed:
             if weight.requires_grad and name.split(".")[1] in parts
         ]
         self._named.sort(key=lambda named: named[1].numel() % _ALIGNED > 0)
-        self._compiled = torch.compile(self.unpacked, dynamic=False)
+        self._compiled = compiled(self.unpacked)
 
     def pack(self) -> Float[Tensor, " weights"]:
         """The weights as they are now."""

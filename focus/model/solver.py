@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from focus.errors import UserError
 from focus.model.backbone import BackboneConfig, LanguageModel, build_backbone
+from focus.model.compiler import compiled
 from focus.model.state import State
 from focus.model.trm import TRM, TRMConfig
 from focus.model.updater import Updater, UpdaterConfig
@@ -58,8 +59,7 @@ class Solver(nn.Module):
     def compile_parts(self) -> None:
         """Compile what training repeats, for one batch size: F, E_x, L_task, decoder layers."""
         self.updater.compile_step()
-        self.energy = torch.compile(self.energy, dynamic=False)
-        self.loss = torch.compile(self.loss, dynamic=False)
+        self.energy, self.loss = compiled(self.energy), compiled(self.loss)
         if isinstance(self.backbone, LanguageModel):
             for layer in getattr(self.backbone.decoder(), "layers", ()):
                 layer.compile(dynamic=False)
