@@ -3,11 +3,12 @@
 python -m benchmarks.results_page
 
 The words are written by hand; what stands between `<!-- NAME -->` and `<!-- end -->` is
-replaced by the table of that name.
+replaced by the table of that name; `<!-- methods RUNS -->` names the runs, too.
 """
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -33,6 +34,7 @@ _REMARKS = {
 }
 _MAZES = {
     "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05",
+    "maze-bias": "no language model, paper-sized updater (`bias`), leak 0.05, same mazes",
     "maze-trm": "**`maze-trm`**: TRM, aimed heads, parents and distances learnt",
     "maze-trm-plain": "TRM with the published heads and targets (marked cells), same mazes",
 }
@@ -151,7 +153,7 @@ def releases() -> str:
 def changes() -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
-    for name in ("sudoku-smollm2", "sudoku-none", "sudoku-trm", "maze-smollm2", "maze-trm"):
+    for name in ("sudoku-smollm2", "sudoku-none", "sudoku-trm", *_MAZES):
         for change in figures(name)["changes"]:
             gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
             interval = f"{low:+.1f} to {high:+.1f}"
@@ -199,19 +201,9 @@ def leak() -> str:
     return markdown(rows)
 
 
-def methods() -> str:
-    """Methods at one budget without a language model, means over seeds."""
-    return compared.table(figures("methods-sudoku-quick"))
-
-
-def methods_smollm2() -> str:
-    """Methods at one budget with SmolLM2."""
-    return compared.table(figures("methods-sudoku-quick-smollm2-135m"))
-
-
-def methods_trm() -> str:
-    """States of a small TRM that come back."""
-    return compared.table(figures("methods-trm-mini-maze"))
+def methods(name: str) -> str:
+    """Methods at one budget, means over seeds."""
+    return compared.table(figures(f"methods-{name}"))
 
 
 def turns() -> str:
@@ -293,20 +285,20 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, methods, methods_smollm2,
-    methods_trm, leak, turns, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
-    harness, speed, selection, speed_on_a_cpu,
+    releases, sudoku, changes, controls, with_and_without, methods, leak, turns, operations, maze,
+    maze_paths, maze_larger, transfer, transfer_ends, harness, speed, selection, speed_on_a_cpu,
 )  # fmt: skip
-TABLES = {table.__name__: table for table in _TABLES}
+TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 
 
 def fill(text: str) -> str:
     """A page with its tables as they follow from the stored figures."""
 
     def replaced(match: re.Match) -> str:
-        return f"<!-- {match[1]} -->\n{TABLES[match[1]]()}\n<!-- end -->"
+        name, *of_what = match[1].split()
+        return f"<!-- {match[1]} -->\n{TABLES[name](*of_what)}\n<!-- end -->"
 
-    return re.sub(r"<!-- (\w+) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
+    return re.sub(r"<!-- (\w+(?: [\w-]+)?) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
 
 
 def draw(file: Path) -> None:
