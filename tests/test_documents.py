@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from benchmarks import cli_reference, foundations, mini_runs, results_page
+from benchmarks.stored import RESULTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -30,7 +31,13 @@ def test_results_are_those_of_the_stored_runs(page):
 
 def test_every_table_of_results_is_shown():
     shown = "".join(page.read_text() for page in results_page.PAGES)
-    assert set(re.findall(r"<!-- (\w+) -->", shown)) - {"end"} == set(results_page.TABLES)
+    assert set(re.findall(r"<!-- (\w+)[ \w-]* -->", shown)) - {"end"} == set(results_page.TABLES)
+
+
+def test_every_comparison_of_methods_is_shown():
+    shown = set(re.findall(r"<!-- methods ([\w-]+) -->", (DOCS / "RESULTS.md").read_text()))
+    stored = {path.stem.removeprefix("methods-") for path in RESULTS.glob("methods-*.json")}
+    assert shown == stored
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)
