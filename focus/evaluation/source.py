@@ -10,8 +10,8 @@ from torch import Tensor
 from focus.data.table import Table
 from focus.evaluation.statistics import wilson_interval
 from focus.evaluation.stopping import check_stop, roll_and_stop
-from focus.evaluation.transfer.generate import batch_size
 from focus.model.checkpoint import Model
+from focus.model.generate import batch_size
 from focus.model.solver import Solver, evaluating
 from focus.model.writer import Writer
 from focus.tasks.base import Codes

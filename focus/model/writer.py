@@ -4,8 +4,6 @@ The prompt is the one that the solver's encoder reads, followed by a cue; the ta
 per cell. Greedy decoding and a strict parser turn a completion into an answer or into nothing.
 """
 
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -13,6 +11,7 @@ from torch.nn import functional
 
 from focus.errors import UserError
 from focus.model.backbone import add_lora
+from focus.model.generate import complete
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model
 from focus.model.solver import SolverConfig
@@ -59,22 +58,12 @@ class Writer(nn.Module):
         )
         return losses.unflatten(0, target.shape).mean(1)
 
-    @torch.no_grad()
     def write(self, questions: Codes) -> list[str]:
         """Greedy completions of puzzles given as codes."""
+        prompts = self._ids(self._question, torch.as_tensor(questions)).tolist()
         device = next(self.parameters()).device
-        ids = self._ids(self._question, torch.as_tensor(questions, device=device))
-        with mixed_precision(device):
-            written = self.model.generate(
-                input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False,
-                max_new_tokens=self.lengths[1], eos_token_id=self.codec.end,
-                pad_token_id=self.codec.end,
-            )  # fmt: skip
-        return [self._text(row) for row in written[:, ids.shape[1] :].tolist()]
-
-    def _text(self, ids: Sequence[int]) -> str:
-        end = ids.index(self.codec.end) if self.codec.end in ids else len(ids)
-        return self.codec.decode(ids[:end])
+        written = complete(self.model, prompts, self.lengths[1], [self.codec.end], str(device))
+        return [self.codec.decode(one.ids) for one in written]
 
     @property
     def lengths(self) -> tuple[int, int]:

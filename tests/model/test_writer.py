@@ -60,11 +60,38 @@ def test_what_the_parser_refuses_counts_as_wrong():
     assert (untrained.answers == questions).all()
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_what_is_written_is_the_models_own_greedy_completion(name):
+    writer, questions, _ = a_writer(name)
+    writer.eval()
+    text = writer.task.prompt().text(questions[0]) + "\nAnswer:\n"
+    ids = torch.tensor([[writer.codec.begin[0], *map(ord, text)]])
+    theirs = writer.model.generate(
+        input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0,
+        max_new_tokens=writer.lengths[1], eos_token_id=writer.codec.end,
+    )[0, ids.shape[1] :]  # fmt: skip
+    theirs = [token for token in theirs.tolist() if token != writer.codec.end]
+    assert writer.write(questions)[0] == writer.codec.decode(theirs)
+
+
+def learns_after_writing(device: str) -> None:
+    """Training goes on after a validation."""
+    writer, questions, answers = a_writer("sudoku")
+    writer.to(device)
+    table = Table(questions, answers, np.arange(4), "test", {})
+    assert evaluate(writer, table, [1])[0].exact.shape == (4,)
+    x, y = writer.task.unpack(writer.task.pack(questions, answers).to(device))
+    writer.loss(x, y).mean().backward()
+    gradients = [weight.grad for weight in writer.parameters() if weight.requires_grad]
+    assert any(gradient is not None and gradient.abs().sum() > 0 for gradient in gradients)
+
+
+def test_a_writer_learns_after_it_has_written():
+    learns_after_writing("cpu")
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_writer_is_evaluated_on_a_gpu():
+def test_a_writer_learns_after_it_has_written_on_a_gpu():
     """As many puzzles at a time as fit into its memory."""
-    writer, questions, answers = a_writer("sudoku")
-    table = Table(questions, answers, np.arange(4), "test", {})
-    found = evaluate(writer.to("cuda:0"), table, [1])[0]
-    assert found.exact.shape == (4,)
+    learns_after_writing("cuda:0")

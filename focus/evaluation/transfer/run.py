@@ -10,10 +10,10 @@ from focus.evaluation import sandbox
 from focus.evaluation.statistics import wilson_interval
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.equality import judge_answers
-from focus.evaluation.transfer.generate import batch_size, batches, complete
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.store import Scored, Store, Written
 from focus.evaluation.transfer.variants import Variant, load_variant
+from focus.model.generate import batch_size, batches, complete
 from focus.model.pretrained import Codec
 
 Progress = Callable[[str, int, int], None]  # what, how many done, of how many

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.evaluation.transfer import steady
-from focus.evaluation.transfer.steady import LOOK
+from focus.model import steady
+from focus.model.steady import LOOK
 
 _MOST_ROWS = 2048
 _BYTES_READING = 24  # at the widest place of a layer, for a token: bf16, and float32 of the adapter
@@ -53,7 +53,7 @@ def complete(
         if len(prompts) == 1:
             raise UserError(
                 f"a prompt of {len(prompts[0]):,} tokens and a completion of {cap:,} do not fit "
-                "into the GPU's memory; lower --max-tokens"
+                "into the GPU's memory; focus transfer can ask for fewer: --max-tokens"
             ) from error
     else:
         return [_cut(row, set(ends)) for row in rows]

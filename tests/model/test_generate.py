@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from focus.errors import UserError
-from focus.evaluation.transfer import generate, steady
-from focus.evaluation.transfer.generate import batches, complete, pad_left
+from focus.model import generate, steady
 from focus.model.backbone import BackboneConfig, add_lora
+from focus.model.generate import batches, complete, pad_left
 from focus.model.pretrained import load_language_model
 
 
@@ -135,7 +135,7 @@ def test_a_batch_beyond_memory_is_completed_in_halves(monkeypatch):
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(generate, "_write_growing", none)
-    with pytest.raises(UserError, match="lower --max-tokens"):
+    with pytest.raises(UserError, match="--max-tokens"):
         complete(model, prompts, 8, [-1], "cpu")
 
 
