@@ -85,6 +85,7 @@ class Trainer:
             self.on_device.opinions = opinions(config.task, rows, config.teacher, device, asked)
         self.metrics = MetricsFile(folder, config.curation.candidates)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
+        self.best_energy: float | None = None  # a writer's answers have none
         self.fruitless = 0  # validations since the best one
 
     # --------------------------------------------------------------- one update
@@ -193,7 +194,10 @@ class Trainer:
         return whole
 
     def validate(self) -> dict:
-        """Exact rate on validation puzzles; the best so far is kept as `best/`."""
+        """Exact rate on validation puzzles; the best so far is kept as `best/`.
+
+        Of equal rates that of the lowest mean energy is the best: few puzzles are often all solved.
+        """
         config, processes = self.config, self.processes
         table = self.splits.validation[: config.eval_rows]
         current = {n: w.clone() for n, w in trained_weights(self.model).items()}
@@ -203,8 +207,12 @@ class Trainer:
             parts = processes.gather(evaluate(self.model, part, [config.eval_steps])[0])
         summary = join(parts).summary()
         self.fruitless += self.best > 0  # as long as nothing comes out, there is nothing to lose
-        if summary["exact"] > self.best:
-            self.best, self.fruitless = summary["exact"], 0
+        exact, energy = summary["exact"], summary.get("energy")
+        lower = energy is not None and (self.best_energy is None or energy < self.best_energy)
+        if exact > self.best:
+            self.fruitless = 0
+        if exact > self.best or (exact == self.best and lower):
+            self.best, self.best_energy = exact, energy
             notes = {"update": self.update, "method": method_of(config), "validation": summary}
             if processes.first:
                 save_model(self.model, self.folder / "best", to_json(config), notes)
@@ -220,8 +228,8 @@ class Trainer:
                 self.folder / "last", self.config, trained_weights(self.model), step.average,
                 optimizer_tensors(self.model, step.parts), tally,
                 {
-                    "update": self.update, "best": self.best, "fruitless": self.fruitless,
-                    "seconds": self.seconds,
+                    "update": self.update, "best": self.best, "best_energy": self.best_energy,
+                    "fruitless": self.fruitless, "seconds": self.seconds,
                 }, step.carried(),
             )  # fmt: skip
 
@@ -241,6 +249,7 @@ class Trainer:
             for name, value in average.items():
                 step.average[name].copy_(value)
             self.update, self.best = counters["update"], counters["best"]
+            self.best_energy = counters.get("best_energy")
             self.seconds, self.fruitless = counters["seconds"], counters.get("fruitless", 0)
         if self.processes.first:
             self.metrics.rewind(self.update)

@@ -57,9 +57,14 @@ def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(tmp_path, task):
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_run_ends_when_validation_has_not_got_better_for_long(tmp_path, monkeypatch, killed):
-    """Nothing, nothing, a third of 20 puzzles, less, as much; a kill on the way changes nothing."""
+@pytest.mark.parametrize(("energy", "chosen"), [(4, 6), (5, 4)])
+def test_a_run_ends_when_validation_has_not_got_better_for_long(
+    tmp_path, monkeypatch, energy, chosen, killed
+):
+    """Nothing, nothing, a third of 20 puzzles, less, as much: better if the energy is lower, but no
+    reason to go on. A kill on the way changes nothing."""
     exact = {1: 0, 2: 0, 3: 0, 4: 7, 5: 3, 6: 7, 7: 20, 8: 20}
+    energies = {1: 9, 2: 8, 3: 9, 4: 5, 5: 1, 6: energy, 7: 0, 8: 0}
     config = replace(tiny_run("sudoku", updates=8), eval_every=1, save_every=1, patience=2)
     (tmp_path / "run").mkdir()
 
@@ -69,7 +74,8 @@ def test_a_run_ends_when_validation_has_not_got_better_for_long(tmp_path, monkey
         def judged(model, table, steps):
             (found,) = evaluate(model, table, steps)
             right = torch.arange(len(table)).numpy() < exact[trainer.update]
-            return [replace(found, exact=right)]
+            worth = found.diagnostics["energy"] * 0 + energies[trainer.update]
+            return [replace(found, exact=right, diagnostics={"energy": worth})]
 
         monkeypatch.setattr("focus.training.loop.evaluate", judged)
         return trainer
@@ -84,7 +90,7 @@ def test_a_run_ends_when_validation_has_not_got_better_for_long(tmp_path, monkey
         trainer.resume()
     trainer.run()
     assert (trainer.update, trainer.best, trainer.gave_up) == (6, 0.35, True)
-    assert load_model(tmp_path / "run").record[1]["update"] == 4
+    assert load_model(tmp_path / "run").record[1]["update"] == chosen
     again = a_trainer()
     again.resume()
     assert again.run() == {}
