@@ -133,12 +133,18 @@ def budget(words: argparse.Namespace) -> dict:
         "more_data": [Path(name).name for name in words.more_data],
         "train_share": words.train_share, "read_ahead": words.read_ahead, "passes": words.passes,
         "limit": words.limit, **({"teacher": _checksum(words.teacher)} if words.teacher else {}),
+        **({"most_steps": words.most_steps} if words.most_steps else {}),
     }  # fmt: skip
 
 
 def _checksum(checkpoint: str) -> str:
     """Of all files of a checkpoint: its manifest lists theirs."""
     return sha256(checkpoint_folder(fetch(checkpoint)) / MANIFEST)
+
+
+def stored_as(name: str, taught: bool) -> str:
+    """The name of a recipe's stored figures."""
+    return f"methods-{name.replace('/', '-')}{'-taught' * taught}"
 
 
 def known_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
@@ -174,7 +180,8 @@ def campaign(words: argparse.Namespace, known: list[dict]) -> None:
         if done.exists() or (method, seed) in stored:
             continue
         config = a_run(words.recipe, method, words, seed)
-        steps = kind_of(words.recipe).steps
+        most = words.most_steps or max(kind_of(words.recipe).steps)
+        steps = tuple(k for k in kind_of(words.recipe).steps if k <= most)
         found = train(config, done.parent, device, steps, words.limit)
         found = {"method": method, "seed": seed, "budget": budget(words), **found}
         if words.shared:
@@ -194,53 +201,62 @@ def results(figures: dict, method: str, steps: int) -> list[dict]:
     ]
 
 
-def against_reference(figures: dict, method: str) -> str:
-    """Paired with the reference: mean and range of the differences, how many seeds differ."""
-    kind = kind_of(figures["budget"]["recipe"])
-    runs = {(run["method"], run["seed"]): run for run in figures["runs"]}
-    differences, apart = [], 0
-    for seed in sorted(seed for name, seed in runs if name == method):
-        if (kind.reference, seed) not in runs or str(kind.at) not in runs[method, seed]["correct"]:
+def of_seeds(figures: dict, method: str) -> dict[int, dict]:
+    """A method's runs by seed."""
+    return {run["seed"]: run for run in figures["runs"] if run["method"] == method}
+
+
+def paired(runs: dict[int, dict], others: dict[int, dict], at: int) -> str:
+    """Differences to other runs of the same seeds at a K: mean, range, how many seeds differ."""
+    differences, apart, key = [], 0, str(at)
+    for seed in sorted(runs.keys() & others.keys()):
+        if key not in runs[seed]["correct"] or key not in others[seed]["correct"]:
             continue
-        count = runs[method, seed]["results"][0]["n"]
-        ours, theirs = (
-            unpack(runs[name, seed]["correct"][str(kind.at)], count)
-            for name in (kind.reference, method)
-        )
-        only = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+        count = runs[seed]["results"][0]["n"]
+        mine, theirs = (unpack(run[seed]["correct"][key], count) for run in (runs, others))
+        only = int((theirs & ~mine).sum()), int((mine & ~theirs).sum())
         differences.append(100 * (only[1] - only[0]) / count)
         apart += mcnemar(*only) < 0.05
-    if method == kind.reference or not differences:
+    if not differences:
         return "–"
     between = f"{min(differences):+.1f} to {max(differences):+.1f}; "
     ranged = between if len(differences) > 1 else ""
     return f"{statistics.mean(differences):+.1f} ({ranged}{apart} of {len(differences)})"
 
 
-def table(figures: dict) -> str:
-    """The figures as a Markdown table; a method that writes its answer has one rate for all K."""
+def table(figures: dict, untaught: dict | None = None) -> str:
+    """The figures as a Markdown table; a method that writes its answer has one rate for all K.
+
+    Those with a teacher may be paired with the same methods without one.
+    """
     name = figures["budget"]["recipe"]
     kind = kind_of(name)
-    head = ["method", "seeds", "GPU s", *(f"K = {k}" for k in kind.steps)]
+    most = figures["budget"].get("most_steps", max(kind.steps))
+    steps = [k for k in kind.steps if k <= most]
+    head = ["method", "seeds", "GPU s", *(f"K = {k}" for k in steps)]
     details = _PATHS if task_of(name) == "maze" else {}
-    rows = [[*head, f"to {kind.reference}", *details.values(), "paper"]]
+    pairs = [f"to {kind.reference}", *(["to untaught"] if untaught else [])]
+    rows = [[*head, *pairs, *details.values(), "paper"]]
     for method in (TRM, *METHODS):
         runs = [run for run in figures["runs"] if run["method"] == method]
         if not runs:
             continue
         alone = [run["seconds"] for run in runs if run["seconds"]]  # those that shared a GPU: null
         seconds = f"{statistics.mean(alone):.0f}" if alone else "–"
-        cells = [_spread(results(figures, method, k)) for k in kind.steps]
+        cells = [_spread(results(figures, method, k)) for k in steps]
         if written := results(figures, method, 0):
-            cells[kind.steps.index(kind.at)] = _spread(written)
+            cells[steps.index(kind.at)] = _spread(written)
         quoted = None
         if not name.startswith(TRM):
             quoted = paper.source_rate(task_of(name), paper.STUDIED, method)
         told = "–" if quoted is None else f"{quoted}"
-        against = against_reference(figures, method)
+        own, reference = of_seeds(figures, method), of_seeds(figures, kind.reference)
+        against = ["–" if method == kind.reference else paired(own, reference, kind.at)]
+        if untaught:
+            against.append(paired(own, of_seeds(untaught, method), kind.at))
         ends = written or results(figures, method, kind.at)
         more = [_mean(ends, detail) for detail in details]
-        rows.append([method, str(len(runs)), seconds, *cells, against, *more, told])
+        rows.append([method, str(len(runs)), seconds, *cells, *against, *more, told])
     if all(row[2] == "–" for row in rows[1:]):
         rows = [[*row[:2], *row[3:]] for row in rows]
     return markdown(rows)
@@ -280,13 +296,15 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--shared", action="store_true", help="a GPU with other work: no seconds")
     parser.add_argument("--limit", type=int, help="test puzzles, all by default, and of validation")
+    parser.add_argument("--most-steps", type=int, help="largest K that is tested")
     parser.add_argument("--store", action="store_true", help="store the finished runs")
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     words = parser.parse_args()
     if words.teacher and words.recipe.startswith(TRM):
         parser.error("a teacher has no teacher")
-    taught = "-taught" if words.teacher else ""
-    stored = RESULTS / f"methods-{words.recipe.replace('/', '-')}{taught}.json"
+    if words.most_steps and words.most_steps < kind_of(words.recipe).at:
+        parser.error(f"methods are paired at K = {kind_of(words.recipe).at}: --most-steps is less")
+    stored = RESULTS / f"{stored_as(words.recipe, bool(words.teacher))}.json"
     if words.out and not words.table:
         runs = known_runs(stored, words)
         if not words.store:

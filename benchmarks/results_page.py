@@ -202,8 +202,11 @@ def leak() -> str:
 
 
 def methods(name: str) -> str:
-    """Methods at one budget, means over seeds."""
-    return compared.table(figures(f"methods-{name}"))
+    """Methods at one budget, means over seeds; those with a teacher beside those without."""
+    stored = figures(f"methods-{name}")
+    taught = "teacher" in stored["budget"]
+    plain = compared.stored_as(stored["budget"]["recipe"], taught=False)
+    return compared.table(stored, figures(plain) if taught else None)
 
 
 def turns() -> str:

@@ -14,6 +14,7 @@ def words(**changes) -> argparse.Namespace:
     usual = {
         "recipe": "sudoku-quick", "updates": 1600, "batch": None, "more_data": (),
         "train_share": 0.05, "read_ahead": 1, "passes": 1, "limit": None, "teacher": "",
+        "most_steps": None,
     }  # fmt: skip
     return argparse.Namespace(**{**usual, **changes})
 
@@ -42,7 +43,12 @@ def test_runs_of_another_budget_are_refused(tmp_path):
     run = {"method": "focus", "seed": 1, "budget": budget(words())}
     (tmp_path / "focus-1" / "run.json").write_text(json.dumps(run))
     assert finished_runs(tmp_path, words()) == [{"method": "focus", "seed": 1}]
-    for other in (words(updates=8), words(teacher="sudoku-none"), words(limit=5)):
+    for other in (
+        words(updates=8),
+        words(teacher="sudoku-none"),
+        words(limit=5),
+        words(most_steps=64),
+    ):
         with pytest.raises(SystemExit, match="another budget"):
             finished_runs(tmp_path, other)
 
@@ -65,3 +71,25 @@ def test_differences_are_paired_by_seed_and_puzzle():
     # One puzzle more is nothing; ten fewer, and none more, are something: 60 and 50 of other
     # puzzles would not be.
     assert "| -4.5 (-10.0 to +1.0; 1 of 2) |" in found[3]
+
+
+def test_a_taught_run_is_paired_with_the_same_method_untaught():
+    plain = {
+        "budget": budget(words()),
+        "runs": [a_result("focus", 1, 50), a_result("random", 1, 50)],
+    }
+    taught = {
+        "budget": budget(words()),
+        "runs": [a_result("focus", 1, 80), a_result("random", 1, 50)],
+    }
+    found = table(taught, plain).splitlines()
+    assert "| to focus | to untaught |" in found[0]
+    assert "| – | +30.0 (1 of 1) |" in found[2]
+    assert "| -30.0 (1 of 1) | +0.0 (0 of 1) |" in found[3]
+
+
+def test_only_the_steps_that_were_tested_are_shown():
+    figures = {"budget": budget(words(most_steps=128)), "runs": [a_result("focus", 1, 50)]}
+    head = table(figures).splitlines()[0]
+    assert "K = 128" in head
+    assert "K = 256" not in head
