@@ -11,7 +11,7 @@ holding solved states (which only methods with replay could) and with fewer upda
 after the other, so that a campaign that is cut short has compared all methods equally often. A
 recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
 `trm-sudoku` and the like are teachers, with the methods `trm` (plain) and `focus`, `random`,
-`energy-hard` on carried states. With --teacher all that revise learn from a TRM as well. Several
+`energy-hard` on carried states. With --teacher all that curate learn from a TRM as well. Several
 processes may share a GPU and an --out: give each methods of its own, and --shared.
 """
 
@@ -40,6 +40,7 @@ from focus.training.loop import Trainer
 
 COMPARED = tuple(name for name in METHODS if name not in ("direct", "base"))
 _PATHS = {"valid": "valid", "optimal": "shortest", "path_f1": "F1"}  # of mazes, at the paired K
+UNTAUGHT = ("recurrent", "one-step", "direct", "base")  # a teacher is for methods of curation
 TRM = "trm"  # plain, and the beginning of the names of teachers' recipes
 
 
@@ -102,7 +103,7 @@ def _within(config: RunConfig, words: argparse.Namespace, seed: int) -> RunConfi
         ),
         eval_every=updates, save_every=updates,
         eval_rows=min(config.eval_rows, words.limit or config.eval_rows),
-        teacher=replace(config.teacher, checkpoint="" if writes else words.teacher),
+        teacher=replace(config.teacher, checkpoint=words.teacher),
         read_ahead=1 if writes else words.read_ahead, passes=1 if writes else words.passes,
     )  # fmt: skip
 
@@ -174,7 +175,9 @@ def campaign(words: argparse.Namespace, known: list[dict]) -> None:
     """All runs that are not done yet."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     stored = {(run["method"], run["seed"]) for run in known}
-    methods = words.methods or kind_of(words.recipe).methods
+    methods = words.methods or [
+        name for name in kind_of(words.recipe).methods if not (words.teacher and name in UNTAUGHT)
+    ]
     for seed, method in itertools.product(words.seeds, methods):
         done = words.out / f"{method}-{seed}" / "run.json"
         if done.exists() or (method, seed) in stored:
@@ -302,6 +305,8 @@ def main() -> None:
     words = parser.parse_args()
     if words.teacher and words.recipe.startswith(TRM):
         parser.error("a teacher has no teacher")
+    if words.teacher and (alone := set(words.methods or ()) & set(UNTAUGHT)):
+        parser.error(f"a teacher is for methods of curation, not for {', '.join(sorted(alone))}")
     if words.most_steps and words.most_steps < kind_of(words.recipe).at:
         parser.error(f"methods are paired at K = {kind_of(words.recipe).at}: --most-steps is less")
     stored = RESULTS / f"{stored_as(words.recipe, bool(words.teacher))}.json"

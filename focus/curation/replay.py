@@ -47,6 +47,7 @@ class Selection:
     step: Int[Tensor, " batch"]  # t*
     eligible: Bool[Tensor, " batch"]  # the state was chosen from C_x; else it means nothing,
     held: Bool[Tensor, " batch"]  # or is the exact end of the rollout, to be held
+    ends_exact: Bool[Tensor, " batch"]  # the rollout's end
     energy: Float[Tensor, " batch"]  # E_x at t*
     defect: Float[Tensor, " batch"]  # D at t*
     defects: Float[Tensor, "candidates batch"]
@@ -84,7 +85,7 @@ def select(
     every = torch.arange(len(chosen), device=chosen.device)
     return Selection(
         state.detach(), constant(tuple(steps), chosen.device)[chosen], any_eligible & ~held,
-        held,
+        held, ends_exact,
         energy[chosen, every], defects[chosen, every], defects,
     )  # fmt: skip
 

@@ -49,9 +49,12 @@ def no_memory(config: RunConfig) -> RunConfig:
 
 
 def recurrent(config: RunConfig) -> RunConfig:
-    """Recurrent final-only: rollouts from s_0, loss on the last answer, mazes by threshold."""
+    """Recurrent final-only: rollouts from s_0, loss on the last answer, no teacher.
+
+    Mazes are decoded by threshold; only the path's cells are learned.
+    """
     config = replace(
-        config, step_weights="final",
+        config, step_weights="final", teacher=replace(config.teacher, checkpoint=""),
         replay=replace(config.replay, method="none", base_mixture=_FROM_START),
     )  # fmt: skip
     if isinstance(config.task, Maze):

@@ -86,7 +86,7 @@ class Maze(Task):
 
     @property
     def tokens(self) -> int:
-        return self.max_tokens or self.cells
+        return min(self.max_tokens or self.cells, self.cells)
 
     @property
     def channels(self) -> tuple[Channel, ...]:
@@ -459,12 +459,14 @@ class Maze(Task):
         )
         overlap = (p * on_path).sum(-1)
         dice = 1 - (2 * overlap + 1) / ((p * free).sum(-1) + on_path.sum(-1) + 1)
-        return {
+        terms = {
             "ce": masked_mean(ce, free),
             "dice": self.lambda_dice * dice,
             "rank": self.lambda_rank * self._rank_violation(p, on_path, free & ~y.path),
-            "decoder": self.lambda_dec * self._decoder_cross_entropy(z, x, y),
         }
+        if self.decoder == "canonical":
+            terms["decoder"] = self.lambda_dec * self._decoder_cross_entropy(z, x, y)
+        return terms
 
     def _rank_violation(
         self,
@@ -492,7 +494,12 @@ class Maze(Task):
     def step_loss(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: MazeProblem, y: MazeTarget
     ) -> Float[Tensor, "*lead batch"]:
-        """The energy, plus parents and distances of all reachable cells."""
+        """The energy, plus parents and distances of all reachable cells.
+
+        A decoder by threshold has no use for those two, and learns the path's cells alone.
+        """
+        if self.decoder == "threshold":
+            return self.energy(z, x, y)
         parent = masked_mean(_pick(-self._parent_log_p(z, x), y.parent), y.has_parent)
         distance, moves = z[..., 5].float(), self._moves(z)
         target = (y.distance.float() / self.channels[2].unit).expand_as(distance)

@@ -103,7 +103,7 @@ class Comeback:
         chosen = self.selector(defects, energy, eligible, keys)
         none = torch.zeros_like(self.carry.ended)
         return Selection(
-            self._held(self._slot[at][chosen]), at[chosen], eligible.any(0), none,
+            self._held(self._slot[at][chosen]), at[chosen], eligible.any(0), none, ends_exact,
             energy[chosen, self._row], defects[chosen, self._row], defects,
         )  # fmt: skip
 

@@ -49,7 +49,7 @@ class ReplayConfig:
         (0.2, 16, 4), (0.4, 32, 4), (0.6, 64, 8), (0.8, 96, 8), (1.0, 128, 8),
     )  # fmt: skip
     probability: tuple[float, float] = (0.175, 0.325)  # of replay, first and last
-    ramp: float = 1.0  # share of the run, after the start, over which the probability rises
+    ramp: float = 0.94  # share of the run, after the start, over which the probability rises
     weight: float = 0.45  # w_aux
     base_always: bool = True  # Sudoku: the base loss is in every mini-batch
     # initial / corrupted / rollout: start states of base updates, and of Fixed Mix

@@ -7,7 +7,7 @@ with its puzzle and turned by the same symmetry.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from focus.tasks.base import Task
 from focus.tasks.records import Problem, TensorRecord
 from focus.training.config import TeacherConfig
 
-_BATCH = 256
+_BATCH, _BATCH_ON_A_CPU = 256, 16  # puzzles at a time; there activations should stay near the cache
 _LAST = 16  # steps of the teacher
 
 
@@ -49,8 +49,8 @@ def opinions(
 
     `asked` is told how many puzzles a teacher that is not in the cache has been asked about.
     """
-    folder = checkpoint_folder(fetch(config.checkpoint))
-    path = cache_folder() / "opinions" / f"{_name(folder, rows, config)}.safetensors"
+    folder, sizes = checkpoint_folder(fetch(config.checkpoint)), (task.cells, task.tokens)
+    path = cache_folder() / "opinions" / f"{_name(folder, rows, config, sizes)}.safetensors"
     if path.is_file():
         try:
             return load_file(path)["opinions"].to(device)
@@ -61,17 +61,19 @@ def opinions(
     teacher = load_model(folder).to(device)
     if not isinstance(teacher, Solver):
         raise UserError(f"teacher.checkpoint: {config.checkpoint} writes its answer")
-    if (teacher.task.name, teacher.task.tokens) != (task.name, task.tokens):
-        raise UserError(
-            f"teacher.checkpoint: {config.checkpoint} solves {teacher.task.name} with "
-            f"{teacher.task.tokens} tokens, this run {task.name} with {task.tokens}"
-        )
+    ours, theirs = (
+        f"{one.name} with {one.cells:,} cells in {one.tokens} tokens"
+        for one in (task, teacher.task)
+    )
+    if ours != theirs:
+        raise UserError(f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}")
     variants, found = task.variants(rows), []
+    size = _BATCH_ON_A_CPU if device == "cpu" else _BATCH
     for number, variant in enumerate(variants):
         parts = []
-        for first in range(0, len(rows), _BATCH):
+        for first in range(0, len(rows), size):
             asked(number * len(rows) + first, len(variants) * len(rows))
-            parts.append(_ask(teacher, variant[first : first + _BATCH].to(device), config))
+            parts.append(_ask(teacher, variant[first : first + size].to(device), config))
         found.append(torch.cat(parts))
     whole = torch.stack(found, 1)
     with atomic_path(path) as fresh:
@@ -94,9 +96,9 @@ def _ask(
     return (shares * 255).round().to(torch.uint8)
 
 
-def _name(folder: Path, rows: TensorRecord, config: TeacherConfig) -> str:
+def _name(folder: Path, rows: TensorRecord, config: TeacherConfig, sizes: Sequence[int]) -> str:
     known = hashlib.sha256(sha256(folder / MANIFEST).encode())
-    known.update(repr((config.temperature, config.steps, config.align)).encode())
+    known.update(repr((config.temperature, config.steps, config.align, *sizes)).encode())
     for field in fields(rows):
         known.update(getattr(rows, field.name).cpu().numpy().tobytes())
     return known.hexdigest()[:32]

@@ -30,7 +30,7 @@ from focus.training.config import RunConfig
 from focus.training.metrics import Tally
 from focus.training.optimizer import Part, make_parts, set_learning_rates
 from focus.training.reading import Reading
-from focus.training.update import Taught, losses, selector_of
+from focus.training.update import Taught, always_a_candidate, losses, selector_of
 
 _ROW, _OTHER_ROW, _WHICH = 70, 72, 73  # random streams
 _AUGMENT = 1  # added to the seed, so that symmetries and rows are drawn independently
@@ -76,6 +76,12 @@ class Step:
             self.carry = Carry(config.carry, model.updater.initial(x))
             if config.replay.method != "none":
                 self.comeback = Comeback(self.carry, model, config.curation, selector_of(config))
+        selects = config.replay.method in ("focus", "random", "energy-hard")
+        self.fallback = not (  # of replayed examples without a candidate
+            selects
+            and not config.replay.base_always
+            and always_a_candidate(config.task, rows, config.curation.candidates)
+        )
         # A model that writes reads its target on the host: no graph can hold that.
         self.captured = config.capture and device != "cpu" and isinstance(model, Solver)
         self._graphs = Graphs(device, self._changing) if self.captured else None
@@ -163,7 +169,10 @@ class Step:
         if self.comeback is not None and self.carry is not None:
             initial = self.comeback.solver.updater.initial(x)
             self.comeback.begin(self.carry.start(initial), x, y)
-        part = losses(self.model, x, y, keys, config, replaying, K_p, h, read, self.carry, taught)
+        part = losses(
+            self.model, x, y, keys, config, replaying, K_p, h, read, self.carry, taught,
+            self.fallback,
+        )  # fmt: skip
         loss = (part.base + config.replay.weight * part.auxiliary).sum() / config.optimizer.batch
         loss.backward()
         if self.reading is not None and read is not None and read.grad is not None:

@@ -1,5 +1,6 @@
 """One update of Algorithm 1, for every method of the paper."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,12 +17,14 @@ from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
 from focus.model.writer import Writer
 from focus.random import uniform
-from focus.tasks.records import Problem, Target
+from focus.tasks.base import Task
+from focus.tasks.records import Problem, Target, TensorRecord
 from focus.training.carry import Carry
 from focus.training.config import RunConfig
 from focus.training.distil import distillation_loss
 
 _MIXTURE, _ROLLOUT_STEP = 80, 81  # random streams
+_AT_A_TIME = 256  # puzzles
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Losses:
 
     base: Float[Tensor, " batch"]
     auxiliary: Float[Tensor, " batch"]
-    exact: Float[Tensor, " batch"]  # of the base rollout's end
+    exact: Float[Tensor, " batch"]  # of the end of the base rollout, or of the one selected from
     replayed: Float[Tensor, " batch"]  # 1 where a selected state was trained on
     selection: Selection | None
     last: State | None = None  # where the base rollout ended
@@ -74,15 +77,34 @@ def mixture_state(
     return pick_states([initial, corrupted, visited], kind), kind == 0
 
 
+@torch.no_grad()
+def always_a_candidate(task: Task, rows: TensorRecord, candidates: Sequence[int]) -> bool:
+    """Whether C_x is never empty: s_0 is in it, unsolved for every stored puzzle.
+
+    So it is with mazes whose paths are long. Their replay then needs no fallback.
+    """
+    solved = torch.ones(1, 1, dtype=torch.bool)
+    if 0 not in candidates or not task.eligible(~solved, solved, solved[0]).all():
+        return False
+    for variant in task.variants(rows):
+        for first in range(0, len(rows), _AT_A_TIME):
+            x, y = task.unpack(variant[first : first + _AT_A_TIME])
+            if task.exact(task.initial(x), x, y).any():
+                return False
+    return True
+
+
 def losses(
     model: Model, x: Problem, y: Target, keys: Int[Tensor, " batch"], config: RunConfig,
     replaying: bool, K_p: int, h: int, read: Tensor | None = None, carry: Carry | None = None,
-    taught: Taught | None = None,
+    taught: Taught | None = None, fallback: bool = True,
 ) -> Losses:  # fmt: skip
     """l_base and l_aux of a mini-batch; R is computed once and shared by both.
 
     `read` is what the backbone has read of the puzzles already; `carry` holds the states from
     which base rollouts go on; `taught` is what a teacher says, for base rollouts from s_0 alone.
+    Without `fallback` every example has a candidate, and where replay takes the place of the base
+    loss there is none.
     """
     zero = torch.zeros(len(keys), device=keys.device)
     if isinstance(model, Writer):
@@ -100,8 +122,8 @@ def losses(
         selector = selector_of(config)
         selection = select(solver, x, y, conditioning, K_p, h, selector, config.curation, keys)
         auxiliary = replay_loss(solver, x, y, conditioning, selection, h, config.curation)
-        replayed = selection.eligible.float()
-    if replay.base_always or not replaying or selection is not None:
+        replayed, exact = selection.eligible.float(), selection.ends_exact.float()
+    if replay.base_always or not replaying or (selection is not None and fallback):
         # Where replay takes the place of the base loss, its fallback is an initial-state update.
         falling_back = replaying and not replay.base_always
         mixture = (1.0, 0.0, 0.0) if falling_back else replay.base_mixture

@@ -186,6 +186,25 @@ def test_the_threshold_decoder_reads_path_cells():
     assert task.exact(flipped, x, y).tolist() == [False, True, True, True]
 
 
+def test_what_a_threshold_reads_is_all_that_is_learned_for_it():
+    """Parents and distances are the canonical decoder's."""
+    for decoder, learns in (("threshold", False), ("canonical", True)):
+        task = Maze(size=6, min_path=6, decoder=decoder)
+        x, y = batch(task)
+        z = random_state(task, x, 0)[None].requires_grad_()
+        (gradient,) = torch.autograd.grad(task.loss(z, x, y).sum(), z)
+        assert gradient[..., 0].any()
+        assert bool(gradient[..., 1:].any()) is learns
+        assert ("decoder" in task.energy_terms(z, x, y)) is learns
+
+
+def test_more_tokens_than_cells_are_no_more_than_cells():
+    task = Maze(size=6, min_path=6, max_tokens=90)
+    assert task.tokens == 36
+    x, y = batch(task)
+    assert task.exact(task.solved_state(x, y), x, y).all()
+
+
 def test_eligibility_keeps_exact_states_that_are_lost_again():
     at = torch.tensor([[False], [True], [True], [False]])
     after = torch.tensor([[False], [True], [False], [True]])

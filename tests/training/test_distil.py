@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from focus.engines.maze_search import WALL
 from focus.errors import UserError
 from focus.model.solver import Solver
 from focus.random import example_keys
@@ -153,7 +154,7 @@ def test_the_cache_is_used_checked_and_named_by_what_it_holds(teachers, tmp_path
 
     first = opinions()
     puzzles = first.shape[0] * first.shape[1]
-    assert asked == [(done, puzzles) for done in range(0, puzzles, 256)]
+    assert asked == [(done, puzzles) for done in range(0, puzzles, 16)]
     (stored,) = (cache / "opinions").glob("*")
     assert torch.equal(opinions(), first)
     assert not asked
@@ -175,6 +176,17 @@ def test_a_teacher_of_another_task_is_refused(teachers, tmp_path):
         Trainer(a_run("sudoku", teachers["maze"]), tmp_path)
     with pytest.raises(UserError, match="no such checkpoint"):
         Trainer(a_run("sudoku", str(tmp_path / "nowhere")), tmp_path)
+
+
+def test_a_teacher_of_other_mazes_is_refused(teachers):
+    """Of as many tokens in a larger grid, whose neighbours lie elsewhere."""
+    task = Maze(size=7, min_path=6, max_tokens=36)
+    questions, answers = Maze(size=7, min_path=6).generate(3, 0, 50, task.generator_modes[0])
+    few = (questions != WALL).sum(1) <= 36
+    assert few.any()
+    config = TeacherConfig(checkpoint=teachers["maze"])
+    with pytest.raises(UserError, match="maze with 36 cells in 36 tokens, this run maze with 49"):
+        distil.opinions(task, task.pack(questions[few], answers[few]), config, "cpu")
 
 
 def test_inference_needs_no_teacher(teachers, tmp_path):

@@ -13,6 +13,7 @@ from focus.errors import UserError
 from focus.model.checkpoint import adapted_model, load_model, trained_weights
 from focus.model.updater import UpdaterConfig
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
+from focus.tasks import Maze, Sudoku
 from focus.training.config import RunConfig, read_config
 from focus.training.loop import Trainer
 from focus.training.schedule import (
@@ -21,7 +22,7 @@ from focus.training.schedule import (
     stage,
     teacher_weight,
 )
-from focus.training.update import losses
+from focus.training.update import always_a_candidate, losses
 from tests.training.samples import tiny_run
 
 WRITTEN = ("direct", "base")
@@ -103,6 +104,13 @@ def test_methods_change_what_their_names_say(task):
     assert recipe("maze/recurrent").task.decoder == "threshold"
 
 
+def test_only_methods_of_curation_have_a_teacher():
+    config = recipe("maze")
+    config = replace(config, teacher=replace(config.teacher, checkpoint="maze-trm"))
+    taught = {name for name in METHODS if METHODS[name](config).teacher.checkpoint}
+    assert set(METHODS) - taught == {"recurrent", "one-step", "direct", "base"}
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_all_recipes_survive_json(task, tmp_path):
     for backbone, method in itertools.product(BACKBONES, METHODS):
@@ -150,7 +158,7 @@ def test_the_paper_s_schedule_of_sudoku():
     ]  # fmt: skip
     assert replay_probability(2_999, updates, replay) == 0
     assert replay_probability(3_000, updates, replay) == pytest.approx(0.175, abs=1e-3)
-    assert replay_probability(49_999, updates, replay) == pytest.approx(0.316, abs=1e-3)
+    assert replay_probability(49_999, updates, replay) == pytest.approx(0.325, abs=1e-3)
     shares = [learning_rate_share(n, config.optimizer) for n in (0, 299, 20_000, 49_999)]
     assert shares == pytest.approx([1 / 300, 1.0, 0.65, 0.02], abs=1e-3)
 
@@ -191,6 +199,53 @@ def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
     x, y = trainer.on_device.batch(torch.tensor(0), keys)
     part = losses(trainer.model, x, y, keys, config, True, 8, 4)
     assert ((part.base > 0) != part.selection.eligible).all()
+
+
+def test_where_every_maze_has_a_candidate_its_replay_needs_no_fallback(tmp_path, data_folder):
+    """Real mazes are never solved at s_0, and the fallback of such a batch weighs nothing."""
+    config = recipe("maze-quick")
+    config = replace(
+        config, data=str(data_folder), steps=2,
+        solver=replace(config.solver, updater=UpdaterConfig(width=32, dropout=0.0)),
+        optimizer=replace(config.optimizer, batch=2),
+    )  # fmt: skip
+    trainer = Trainer(config, tmp_path)
+    assert not trainer.on_device.fallback
+    keys = torch.arange(2)
+    x, y = trainer.on_device.batch(torch.tensor(0), keys)
+    found = {}
+    for fallback in (True, False):
+        part = losses(trainer.model, x, y, keys, config, True, 16, 4, fallback=fallback)
+        assert not part.base.any()
+        assert part.auxiliary.all()
+        trainer.model.zero_grad()
+        (part.base + part.auxiliary).sum().backward()
+        found[fallback] = {
+            name: weight.grad.clone()
+            for name, weight in trained_weights(trainer.model).items()
+            if weight.grad is not None
+        }
+    assert found[True].keys() == found[False].keys()
+    for name, gradient in found[True].items():
+        torch.testing.assert_close(found[False][name], gradient, msg=name)
+
+
+def test_mazes_that_are_solved_at_the_start_keep_the_fallback():
+    task = Maze(size=6, min_path=6, max_tokens=36)
+    questions, answers = task.generate(3, 0, 200, task.generator_modes[0])
+    rows = task.pack(questions, answers, augment=True)
+    solved = torch.zeros(len(rows), dtype=torch.bool)
+    for variant in task.variants(rows):
+        x, y = task.unpack(variant)
+        solved |= task.exact(task.initial(x), x, y)
+    assert solved.any()
+    assert not solved.all()
+    assert not always_a_candidate(task, rows, (0, 2))
+    assert always_a_candidate(task, rows[~solved], (0, 2))
+    assert not always_a_candidate(task, rows[~solved], (2, 4))
+    sudoku = Sudoku(box=2)
+    rows = sudoku.pack(*sudoku.generate(3, 0, 4, sudoku.generator_modes[0]))
+    assert not always_a_candidate(sudoku, rows, (0, 2))  # one that ends solved has none
 
 
 def test_settings_that_contradict_each_other_are_refused():
