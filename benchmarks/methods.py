@@ -260,9 +260,12 @@ def table(figures: dict, untaught: dict | None = None) -> str:
         ends = written or results(figures, method, kind.at)
         more = [_mean(ends, detail) for detail in details]
         rows.append([method, str(len(runs)), seconds, *cells, *against, *more, told])
-    if all(row[2] == "–" for row in rows[1:]):
-        rows = [[*row[:2], *row[3:]] for row in rows]
-    return markdown(rows)
+    empty = {
+        number
+        for number, name in enumerate(rows[0])
+        if name in ("GPU s", "paper") and all(row[number] == "–" for row in rows[1:])
+    }
+    return markdown([[cell for n, cell in enumerate(row) if n not in empty] for row in rows])
 
 
 def _mean(found: list[dict], name: str) -> str:
