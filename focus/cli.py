@@ -7,6 +7,7 @@ import contextlib
 import functools
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -86,8 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(name: str, words: Sequence[str]) -> Callable[[], None]:
     """Turn words into a call to make later. tyro's error box becomes one line."""
-    function = COMMANDS[name]
+    function, about = COMMANDS[name], name
     if name in SIGNATURES and words[:1] not in (["--help"], ["-h"]):
+        about = " ".join([name, *words[:1]])
         function, words = SIGNATURES[name](words)
 
     @functools.wraps(function)
@@ -106,8 +108,10 @@ def _parse(name: str, words: Sequence[str]) -> Callable[[], None]:
     except SystemExit as stop:
         if not stop.code:
             raise
-        message = _first_message(captured.getvalue())
-        raise UserError(f"{message} (see focus {name} --help)") from stop
+        box = captured.getvalue()
+        near = re.search(r"Perhaps you meant:[^-]*(--[\w.-]+)", box)
+        meant = f"; did you mean {near[1]}?" if near else ""
+        raise UserError(f"{_first_message(box)}{meant} (see focus {about} --help)") from stop
 
 
 def _first_message(box: str) -> str:

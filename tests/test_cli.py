@@ -33,6 +33,18 @@ def run(capsys, *words):
         (["data", "generate", "--mode", "nice", "--out", "{out}"], "no generator mode 'nice'"),
         (["data", "generate", "--mode", "neighbourhood", "--out", "{out}"], "with --data"),
         (["data", "guess"], "no command 'data guess'"),
+        (["solve", "puzzle.txt"], "no such file: puzzle.txt"),
+        (["solve", "there/puzzle"], "no such file: there/puzzle"),
+        (["solve", " "], "there is no puzzle: give one, a file"),
+        (["solve", "1...", "--task", "mazes"], "unknown task 'mazes'; known tasks: sudoku, maze"),
+        (["solve", "S..\n.#\n..G", "--task", "maze"], "line 2 of the maze has 2 characters, 3"),
+        (["train", "chess"], "unknown task 'chess' in 'chess'; tasks: sudoku, sudoku-quick"),
+        (
+            ["train", "mini-sudoku", "--optimizer.update", "4"],
+            "mean --optimizer.updates? (see focus",
+        ),
+        (["train", "mini-sudoku", "--task.sides", "4"], "(see focus train mini-sudoku --help)"),
+        (["train", "mini-sudoku", "--curation.beta", "-1"], "curation.beta is a weight from 0"),
         (["improve"], "no command 'improve'"),
     ],
 )

@@ -122,8 +122,10 @@ def test_it_runs(command, place, monkeypatch):
     monkeypatch.setenv("FOCUS_DATA", str(place / "DIR"))
     if "smollm2" in command or re.match(r"focus (solve --task|serve$)", command):
         smollm2()
-    if " latin" in command:
+    if "latin" in command:
         latin_squares(place / "site", monkeypatch)
+    if command.startswith("focus eval runs-out/latin"):
+        assert main(["train", "latin", *FEW.split(), "--out", "runs-out/latin"]) == 0
     words = shlex.split(smaller(command, COMMANDS.index(command)))
     if words[1] == "serve":
         assert serves(words[1:])

@@ -118,7 +118,8 @@ def eval_(
         known = {"split": split, "data": source.describe(), **about}
         _write_predictions(Path(out), results, table, config, known)
     if json:
-        sys.stdout.write(json_module.dumps({"results": summaries, **about}) + "\n")
+        told = {"checkpoint": checkpoint, "data": source.describe(), "split": split, **about}
+        sys.stdout.write(json_module.dumps({"results": summaries, **told}) + "\n")
         return
     text = TextTable(title=f"{Path(checkpoint).name}, {source.describe()}, {split}")
     for heading in ("K", "exact", "95 % interval", "n", *results[0].diagnostics):

@@ -1,6 +1,7 @@
 """`focus solve`: one puzzle, and its repair."""
 
 import json as json_module
+import re
 import sys
 import time
 from pathlib import Path
@@ -25,8 +26,11 @@ from focus.model.solver import Solver, evaluating
 from focus.report.examples import example as make_example
 from focus.report.page import standalone
 from focus.report.trajectory import name_solvers, show_repairs
+from focus.tasks import task_class
 from focus.tasks.base import Codes
 from focus.training.config import RunConfig
+
+_FILE_NAME = r".*/.*|.*\.[a-z][a-z0-9]+"  # what cannot be a puzzle
 
 
 def solve(
@@ -58,6 +62,13 @@ def solve(
     if example and puzzle != "-":
         raise UserError("--example makes the puzzle; leave PUZZLE out")
     text = "" if example else _puzzle_text(puzzle)
+    if not example and not text.strip():
+        raise UserError(
+            "there is no puzzle: give one, a file that holds one, - and one on standard input, or "
+            "--example hard"
+        )
+    if task is not None:
+        task_class(task)  # says which there are
     checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
     lines = text.strip("\r\n").count("\n") + 1
     side = lines if lines > 1 else None
@@ -112,6 +123,8 @@ def _puzzle_text(puzzle: str) -> str:
         return sys.stdin.read()
     try:
         path = Path(puzzle)
+        if not path.is_file() and (path.is_dir() or re.fullmatch(_FILE_NAME, puzzle)):
+            raise UserError(f"no such file: {puzzle}; give a puzzle, or a file that holds one")
         return path.read_text(encoding="utf-8") if path.is_file() else puzzle
     except (OSError, ValueError):  # too long for a file name: it is a puzzle
         return puzzle

@@ -1,6 +1,8 @@
 """`focus train` and `focus teach`: run a recipe."""
 
 import os
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -20,6 +22,8 @@ from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer
 from focus.training.memory import MemoryEstimate
+
+_MINUTE = 60.0
 
 
 def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
@@ -83,7 +87,7 @@ def train() -> None:
 
     focus train TASK[/BACKBONE][/METHOD] [flags], with a task of sudoku, maze (the paper's
     settings), sudoku-quick and maze-quick (minutes on a GPU), mini-sudoku and mini-maze (minutes
-    on a CPU).
+    on a CPU); a task of another package goes by its own name.
     Without a backbone there is no language model, without a method it is FOCUS:
     mini-sudoku takes a minute on a CPU, sudoku/qwen3-1.7b is the paper's main run,
     maze/smollm2-135m/random one of its comparisons. focus train RECIPE --help lists every field
@@ -105,7 +109,7 @@ def teach() -> None:
 
 def run(config: RunConfig, folder: Path, resume: bool) -> None:
     """Train, with a live line of progress."""
-    started = (folder / "metrics.jsonl").exists() or (folder / "last").exists()
+    started = any((folder / name).exists() for name in ("metrics.jsonl", "last", "best"))
     if started and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
     device = "cpu"
@@ -127,6 +131,13 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
                 trainer = Trainer(config, folder, device, processes, announce, asked)
             if resume:
                 trainer.resume()
+            if resume and processes.first:
+                there = f"going on after update {trainer.update:,}"
+                Console(stderr=True).print(
+                    there
+                    if trainer.update
+                    else f"nothing was saved in {folder} yet: from the start"
+                )
             if processes.first:
                 own, all_rows = trainer.on_device.own_rows, len(trainer.on_device.rows)
                 more = f" and {all_rows - own:,} more" if all_rows > own else ""
@@ -179,6 +190,8 @@ def _asking(shown: bool) -> Iterator[Callable[[int, int], None]]:
 
     def asked(done: int, total: int) -> None:
         if not bar.task_ids:
+            if shown and not bar.console.is_terminal:
+                bar.console.print(f"asking the teacher about {total:,} puzzles, symmetries counted")
             bar.start()
             bar.add_task("asking the teacher", total=total)
         bar.update(bar.task_ids[0], completed=done)
@@ -204,7 +217,22 @@ def _train(trainer: Trainer) -> dict:
             rate="", loss=0.0, exact=0.0, replayed=0.0, note="",
         )  # fmt: skip
 
+        told = time.monotonic()
+
+        def tell(update: int, metrics: dict) -> None:
+            """In a log a line at each validation, and at least one in a minute."""
+            nonlocal told
+            if metrics and ("validation" in metrics or time.monotonic() - told > _MINUTE):
+                told = time.monotonic()
+                words = [f"{name} {metrics[name]:.3f}" for name in ("loss", "exact")]
+                if "validation" in metrics:
+                    words.append(f"validation {metrics['validation']['exact']:.3f}")
+                words.append(f"{metrics['seconds']:.0f} s")
+                print(f"update {update:,}: {', '.join(words)}", file=sys.stderr, flush=True)
+
         def report(update: int, metrics: dict) -> None:
+            if not hidden and not bar.console.is_terminal:
+                tell(update, metrics)
             shown = {name: metrics[name] for name in ("loss", "exact", "replayed") if metrics}
             if "validation" in metrics:
                 shown["note"] = f"validation {metrics['validation']['exact']:.3f}"

@@ -37,6 +37,8 @@ class CurationConfig:
     def __post_init__(self):
         if not 0 < self.rho <= 1 or self.epsilon <= 0:
             raise UserError("curation.rho lies above 0 and up to 1, curation.epsilon above 0")
+        if self.beta < 0:
+            raise UserError(f"curation.beta is a weight from 0, not {self.beta}")
 
 
 @dataclass(frozen=True)

@@ -190,6 +190,8 @@ def _why_not(name: str, error: Exception) -> str:
             "`hf auth login`, or give a folder that holds the model"
         )
     reason = (text.strip().splitlines() or [type(error).__name__])[0]
+    if name.startswith((".", "/", "~")) and not Path(name).is_dir():
+        reason = "there is no such folder"
     return (
         f"cannot load the backbone {name!r} ({reason}); give none, {', '.join(HUB_IDS)}, a folder "
         "with a model and its tokenizer, or a hub id"

@@ -2,7 +2,7 @@
 
 `sudoku` is FOCUS without a language model, `sudoku/qwen3-1.7b` the paper's main run,
 `maze/smollm2-135m/random` another method on another backbone. A variant is a few lines on top.
-Teachers (TRM) have recipes of their own.
+A task of another package goes by its own name. Teachers (TRM) have recipes of their own.
 """
 
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import cast
 
 from focus.errors import UserError
 from focus.recipes.methods import METHODS
-from focus.recipes.tasks import BACKBONES, TASKS, with_backbone
+from focus.recipes.tasks import BACKBONES, TASKS, other_task, with_backbone
 from focus.recipes.teachers import COMEBACKS, TEACHERS, with_comebacks
+from focus.tasks import known_tasks
 from focus.training.config import Method, RunConfig, read_config
 
 __all__ = ["BACKBONES", "COMEBACKS", "METHODS", "TASKS", "TEACHERS", "recipe", "teacher"]
@@ -22,8 +23,9 @@ def recipe(name: str) -> RunConfig:
     if name.endswith(".json"):
         return read_config(Path(name))
     task, *rest = name.split("/")
-    if task not in TASKS:
-        raise UserError(f"unknown task {task!r} in {name!r}; tasks: {', '.join(TASKS)}")
+    if task not in TASKS and task not in known_tasks():
+        known = ", ".join([*TASKS, *(other for other in known_tasks() if other not in TASKS)])
+        raise UserError(f"unknown task {task!r} in {name!r}; tasks: {known}")
     backbones = [word for word in rest if word in BACKBONES]
     methods = [word for word in rest if word in METHODS]
     unknown = [word for word in rest if word not in BACKBONES and word not in METHODS]
@@ -34,7 +36,7 @@ def recipe(name: str) -> RunConfig:
             f"backbone of {', '.join(BACKBONES)} and a method of {', '.join(METHODS)}; another "
             "model is set by --solver.backbone.name HUB_ID_OR_FOLDER"
         )
-    config = with_backbone(TASKS[task](), *backbones)
+    config = with_backbone(TASKS[task]() if task in TASKS else other_task(task), *backbones)
     return METHODS[methods[0] if methods else "focus"](config)
 
 

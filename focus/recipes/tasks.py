@@ -8,7 +8,7 @@ from focus.model.backbone import BackboneConfig
 from focus.model.pretrained import HUB_IDS, TINY
 from focus.model.solver import SolverConfig
 from focus.model.updater import UpdaterConfig
-from focus.tasks import Maze, Sudoku
+from focus.tasks import Maze, Sudoku, task_class
 from focus.training.config import OptimizerConfig, ReplayConfig, RunConfig, TeacherConfig
 
 BACKBONES = ("none", *HUB_IDS, *TINY)
@@ -126,6 +126,15 @@ def mini_maze() -> RunConfig:
         ),
         steps=8, eval_steps=16, eval_every=100, eval_rows=200, log_every=10, save_every=100,
         data="generated",
+    )  # fmt: skip
+
+
+def other_task(name: str) -> RunConfig:
+    """A task of another package: small, to start from."""
+    mini = mini_sudoku()
+    return replace(
+        mini, task=task_class(name).of_side(None),
+        solver=SolverConfig(updater=UpdaterConfig(width=128)),
     )  # fmt: skip
 
 

@@ -40,8 +40,9 @@ class Evaluated:
 
     @property
     def where(self) -> str:
-        """Backbone and setting: runs that agree in both may be compared."""
-        return f"{self.backbone} [{self.letter}]" if self.letter else self.backbone
+        """Backbone, setting and kind of puzzles: runs that agree in all may be compared."""
+        letter = f" [{self.letter}]" if self.letter else ""
+        return f"{self.backbone}{letter}{'' if self.full else ', small puzzles'}"
 
     @property
     def method(self) -> str:

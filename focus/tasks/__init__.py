@@ -7,6 +7,7 @@ from focus.tasks.base import Task
 from focus.tasks.maze import Maze
 from focus.tasks.sudoku import Sudoku
 
+_GROUP = "focus.tasks"
 BUILT_IN: dict[str, type[Task]] = {Sudoku.name: Sudoku, Maze.name: Maze}
 
 
@@ -14,11 +15,16 @@ def task_class(name: str) -> type[Task]:
     """The class of a task; raises `UserError` for an unknown name."""
     if name in BUILT_IN:
         return BUILT_IN[name]
-    others = {entry.name: entry for entry in entry_points(group="focus.tasks")}
+    others = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if name not in others:
-        known = ", ".join(sorted([*BUILT_IN, *others]))
-        raise UserError(f"unknown task {name!r}; known tasks: {known}")
+        raise UserError(f"unknown task {name!r}; known tasks: {', '.join(known_tasks())}")
     return others[name].load()
 
 
-__all__ = ["BUILT_IN", "Maze", "Sudoku", "Task", "task_class"]
+def known_tasks() -> list[str]:
+    """The names of all tasks, those of other packages last."""
+    others = {entry.name for entry in entry_points(group=_GROUP)} - set(BUILT_IN)
+    return [*BUILT_IN, *sorted(others)]
+
+
+__all__ = ["BUILT_IN", "Maze", "Sudoku", "Task", "known_tasks", "task_class"]

@@ -117,7 +117,10 @@ class Maze(Task):
         return {**self.question_symbols, "o": PATH}
 
     def parse(self, text: str) -> Codes:
-        """Lines of #, space or dot, S and G; spaces missing at the end of a line are added."""
+        """Lines of #, space or dot, S and G.
+
+        Spaces missing at the end of a line are added, unless open cells are written as dots.
+        """
         lines = text.strip("\r\n").splitlines()
         if not text.strip():
             raise UserError(f"the maze is empty; give {self.size} lines of #, space, S and G")
@@ -125,7 +128,7 @@ class Maze(Task):
             if len(lines) != self.size:
                 raise UserError(f"the maze has {len(lines)} lines, {self.size} are needed")
             for number, line in enumerate(lines, 1):
-                if len(line) > self.size:
+                if len(line) > self.size or ("." in text and len(line) < self.size):
                     raise UserError(
                         f"line {number} of the maze has {len(line)} characters, "
                         f"{self.size} are needed"
@@ -254,7 +257,8 @@ class Maze(Task):
         most = int((questions != WALL).sum(1).max(initial=0))
         if most > self.tokens:
             raise UserError(
-                f"a maze has {most} open cells, max_tokens is {self.tokens}; raise max_tokens"
+                f"a maze has {most} open cells, more than its {self.tokens} tokens; set "
+                f"--task.max-tokens {self.cells} or less"
             )
         variants = maze_search.dihedral(questions, self.size) if augment else questions[:, None]
         flat = np.ascontiguousarray(variants).reshape(-1, self.cells)

@@ -2,8 +2,9 @@
 
 An opinion is a distribution for each token, at the teacher's steps that the student's first steps
 are aligned with, softened by a temperature and kept in 8 bits. The cache is named by a hash of the
-teacher's weights, the puzzles and the settings, so that a stale one is never used. It is drawn
-with its puzzle and turned by the same symmetry.
+teacher's weights, the puzzles and the settings, so that a stale one is never used; each stored
+symmetry has a file, so that a kill costs little. An opinion is drawn with its puzzle and turned by
+the same symmetry.
 """
 
 import hashlib
@@ -49,15 +50,42 @@ def opinions(
 
     `asked` is told how many puzzles a teacher that is not in the cache has been asked about.
     """
-    folder, sizes = checkpoint_folder(fetch(config.checkpoint)), (task.cells, task.tokens)
-    path = cache_folder() / "opinions" / f"{_name(folder, rows, config, sizes)}.safetensors"
-    if path.is_file():
-        try:
-            return load_file(path)["opinions"].to(device)
-        except (SafetensorError, KeyError):  # cut short; it is made again
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot read the teacher's opinions {path}: {error}") from error
+    folder = checkpoint_folder(fetch(config.checkpoint))
+    name = _name(folder, rows, config, (task.cells, task.tokens))
+    variants, found = task.variants(rows), []
+    teacher: Solver | None = None
+    size = _BATCH_ON_A_CPU if device == "cpu" else _BATCH
+    for number, variant in enumerate(variants):
+        path = cache_folder() / "opinions" / f"{name}-{number}.safetensors"
+        part = _known(path)
+        if part is None:
+            teacher = teacher or _load(folder, task, config, device)
+            asked_before, parts = number * len(rows), []
+            for first in range(0, len(rows), size):
+                asked(asked_before + first, len(variants) * len(rows))
+                parts.append(_ask(teacher, variant[first : first + size].to(device), config))
+            part = torch.cat(parts).cpu()
+            with atomic_path(path) as fresh:
+                save_file({"opinions": part.contiguous()}, fresh)
+        found.append(part)
+    return torch.stack(found, 1).to(device)
+
+
+def _known(path: Path) -> Tensor | None:
+    """Stored opinions; None where there are none, or where they were cut short."""
+    if not path.is_file():
+        return None
+    try:
+        return load_file(path)["opinions"]
+    except (SafetensorError, KeyError):
+        path.unlink(missing_ok=True)
+        return None
+    except OSError as error:
+        raise UserError(f"cannot read the teacher's opinions {path}: {error}") from error
+
+
+def _load(folder: Path, task: Task, config: TeacherConfig, device: str) -> Solver:
+    """The teacher; one of other puzzles is refused."""
     teacher = load_model(folder).to(device)
     if not isinstance(teacher, Solver):
         raise UserError(f"teacher.checkpoint: {config.checkpoint} writes its answer")
@@ -67,18 +95,7 @@ def opinions(
     )
     if ours != theirs:
         raise UserError(f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}")
-    variants, found = task.variants(rows), []
-    size = _BATCH_ON_A_CPU if device == "cpu" else _BATCH
-    for number, variant in enumerate(variants):
-        parts = []
-        for first in range(0, len(rows), size):
-            asked(number * len(rows) + first, len(variants) * len(rows))
-            parts.append(_ask(teacher, variant[first : first + size].to(device), config))
-        found.append(torch.cat(parts))
-    whole = torch.stack(found, 1)
-    with atomic_path(path) as fresh:
-        save_file({"opinions": whole.cpu().contiguous()}, fresh)
-    return whole
+    return teacher
 
 
 @torch.no_grad()

@@ -89,6 +89,13 @@ def test_ours_stand_beside_the_papers_and_gaps_are_gaps(tmp_path):
     assert f"| Energy-Hard | {GAP} | 61.3 | 89.9 |" in text
 
 
+def test_small_puzzles_are_never_taken_for_the_papers(tmp_path):
+    store(tmp_path / "a", a_run("mini-sudoku/none/focus"), {16: [True, True]})
+    store(tmp_path / "b", a_run("sudoku/none/focus"), {128: [True, False]})
+    headings = curation_table(find_results([tmp_path])[0]).headings
+    assert headings[1:3] == ["Sudoku, none, small puzzles", "Sudoku, none"]
+
+
 def test_a_method_is_marked_only_beyond_the_spread_of_three_seeds(tmp_path):
     good, bad = [True] * 20, [False] * 12 + [True] * 8
     for seed in (1, 2, 3):

@@ -58,4 +58,19 @@ def test_the_example_works_on_the_command_line(latin, tmp_path, capsys):
     assert main(["data", "audit", "--task", "latin", "--data", out, "--json"]) == 0
     (result,) = json.loads(capsys.readouterr().out)["results"]
     assert result["rows"] == result["canonical"] == 30
+
+
+def test_the_example_is_trained_by_its_name(latin, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("FOCUS_DATA", raising=False)
+    few = "--optimizer.updates 2 --optimizer.batch 4 --solver.updater.width 32 --eval-rows 4"
+    for recipe in ("latin", "latin/tiny-llama/random"):
+        run = str(tmp_path / recipe.replace("/", "-"))
+        assert main(["train", recipe, *few.split(), "--out", run]) == 0
+    capsys.readouterr()
+    assert main(["eval", run, "--steps", "2", "--limit", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["results"][0]["n"] == 3
+    assert (found["checkpoint"], found["split"]) == (run, "test")
+    assert main(["train", "chess"]) == 2
+    assert "mini-maze, latin" in capsys.readouterr().err
     assert main(["data", "show", "--task", "latin", "--side", "12"]) == 2

@@ -165,6 +165,31 @@ def test_the_cache_is_used_checked_and_named_by_what_it_holds(teachers, tmp_path
     assert len(list((cache / "opinions").glob("*"))) == 2
 
 
+def test_a_kill_while_a_teacher_is_asked_costs_one_symmetry(teachers, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("FOCUS_CACHE", str(cache))
+    task = TASKS["maze"]
+    rows = task.pack(*task.generate(3, 0, 4, task.generator_modes[0]), augment=True)
+    config = TeacherConfig(checkpoint=teachers["maze"])
+    seen = []
+
+    class KilledError(Exception):
+        pass
+
+    def kill(done, total):
+        seen.append(done)
+        if len(seen) == 4:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        distil.opinions(task, rows, config, "cpu", kill)
+    assert seen == [0, 4, 8, 12]
+    found = distil.opinions(task, rows, config, "cpu", lambda done, total: seen.append(done))
+    assert seen == [0, 4, 8, 12, 12, 16, 20, 24, 28]
+    monkeypatch.setenv("FOCUS_CACHE", str(tmp_path / "fresh"))
+    assert torch.equal(found, distil.opinions(task, rows, config, "cpu"))
+
+
 def test_the_steps_are_aligned():
     assert distil.teacher_steps(TeacherConfig()) == [4, 8, 12, 16]
     assert distil.teacher_steps(TeacherConfig(align="index")) == [1, 2, 3, 4]

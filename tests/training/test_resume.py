@@ -241,6 +241,22 @@ def test_a_run_goes_on_without_its_flags_and_is_repeated_from_its_config(tmp_pat
     assert metrics(Path(again)) == metrics(Path(run))
 
 
+def test_a_log_tells_where_a_run_goes_on_and_how_it_does(tmp_path, capsys):
+    words = (
+        "train mini-sudoku --optimizer.updates 4 --optimizer.batch 4 --eval-every 2 --save-every 2 "
+        f"--eval-rows 4 --data generated --out {tmp_path / 'run'}"
+    ).split()
+    assert main([*words, "--resume"]) == 0
+    told = capsys.readouterr().err
+    assert "nothing was saved in" in told.replace("\n", " ")
+    lines = [line for line in told.splitlines() if line.startswith("update")]
+    assert [line.split(":")[0] for line in lines] == ["update 2", "update 4"]
+    assert "validation 0." in lines[0]
+    assert main([*words, "--resume"]) == 0
+    assert "going on after update 4" in capsys.readouterr().err
+    assert main(words) == 2
+
+
 def test_what_is_not_finite_stops_the_run_and_keeps_the_checkpoint(tmp_path):
     config = tiny_run("sudoku", updates=6)
     trainer = Trainer(config, tmp_path)
