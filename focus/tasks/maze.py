@@ -257,8 +257,8 @@ class Maze(Task):
         most = int((questions != WALL).sum(1).max(initial=0))
         if most > self.tokens:
             raise UserError(
-                f"a maze has {most} open cells, more than its {self.tokens} tokens; set "
-                f"--task.max-tokens {self.cells} or less"
+                f"a maze has {most} open cells, more than its {self.tokens} tokens; raise "
+                f"--task.max-tokens ({self.cells} suffice for any maze)"
             )
         variants = maze_search.dihedral(questions, self.size) if augment else questions[:, None]
         flat = np.ascontiguousarray(variants).reshape(-1, self.cells)
