@@ -24,7 +24,7 @@ from focus.training.config import RunConfig
 from focus.training.distil import distillation_loss
 
 _MIXTURE, _ROLLOUT_STEP = 80, 81  # random streams
-_AT_A_TIME = 256  # puzzles
+_AT_A_TIME = 1024  # puzzles
 
 
 @dataclass(frozen=True)
