@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from focus.cli import main
+from focus.data.sources import Generated
 from focus.model import pretrained
 
 ROOT = Path(__file__).parents[1]
@@ -124,6 +125,7 @@ def test_it_runs(command, place, monkeypatch):
         smollm2()
     if "latin" in command:
         latin_squares(place / "site", monkeypatch)
+        monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 60, 20))  # its search is slow
     if command.startswith("focus eval runs-out/latin"):
         assert main(["train", "latin", *FEW.split(), "--out", "runs-out/latin"]) == 0
     words = shlex.split(smaller(command, COMMANDS.index(command)))
