@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--control-steps", type=int, help="K of the controls; default validation's")
     parser.add_argument("--batch", type=int, help="puzzles at a time")
     parser.add_argument("--results-only", action="store_true", help="no weights: for a control")
+    parser.add_argument("--shared", action="store_true", help="no seconds: the GPU was shared")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         release(words, (Path(temporary) if words.results_only else RELEASES) / words.name)
@@ -73,7 +74,8 @@ def release(words: argparse.Namespace, folder: Path) -> None:
     figures = {**notes, "device": name, **_details(tested)}
     write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
     lines = (words.run / "metrics.jsonl").read_text().splitlines()
-    curve = [{k: v for k, v in json.loads(line).items() if k in _KEPT} for line in lines]
+    kept = [name for name in _KEPT if not (words.shared and name == "seconds")]
+    curve = [{k: v for k, v in json.loads(line).items() if k in kept} for line in lines]
     write_text(RESULTS / f"{words.name}.jsonl", "".join(json.dumps(line) + "\n" for line in curve))
     size = sum(path.stat().st_size for path in folder.rglob("*"))
     print(f"{folder}: {size / 2**20:.1f} MiB")

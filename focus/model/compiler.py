@@ -6,6 +6,7 @@ written, slower, and one warning says so.
 """
 
 import functools
+import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +19,9 @@ _LENGTH = 200  # of what the compiler says; it may print a program
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, compiled when it is first called; as it is where the compiler fails."""
-    # It tells of a choice of its own, once for each kernel.
+    # It tells of choices of its own, once for each kernel.
     warnings.filterwarnings("ignore", message=r"\s*Online softmax is disabled", module="torch")
+    logging.getLogger("torch._inductor.select_algorithm").setLevel(logging.ERROR)
     fast = torch.compile(function, dynamic=False)
     failed = False
 

@@ -140,6 +140,7 @@ def test_the_memory_estimate_grows_with_what_is_stored():
         ("sudoku-none", 32, 24),
         ("sudoku-trm", 4, 12),
         ("maze-smollm2", 8, 4),
+        ("maze-none", 8, 8),
         ("maze-trm", 1, 6),
     ],
 )
@@ -159,7 +160,7 @@ def test_a_task_s_release_is_one_with_a_language_model():
     sudokus = [name for name, task in offered().items() if task == "sudoku"]
     assert sudokus == ["sudoku-smollm2", "sudoku-none", "sudoku-trm"]
     mazes = [name for name, task in offered().items() if task == "maze"]
-    assert mazes == ["maze-smollm2", "maze-trm"]
+    assert mazes == ["maze-smollm2", "maze-none", "maze-trm"]
 
 
 def test_a_model_of_another_family_in_a_relative_folder(tmp_path, monkeypatch):
