@@ -19,53 +19,24 @@ import argparse
 import gc
 import itertools
 import json
-import statistics
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from benchmarks.stored import RESULTS, markdown, pack, rate, unpack
+from benchmarks.compared import TRM, kind_of, stored_as, table
+from benchmarks.stored import RESULTS, pack
 from focus.errors import UserError
 from focus.evaluation.source import evaluate
-from focus.evaluation.statistics import mcnemar
 from focus.files import sha256, write_text
 from focus.folders import MANIFEST
 from focus.model.checkpoint import checkpoint_folder, fetch, load_model
-from focus.recipes import COMEBACKS, METHODS, recipe, teacher
-from focus.report import paper
+from focus.recipes import METHODS, recipe, teacher
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 
-COMPARED = tuple(name for name in METHODS if name not in ("direct", "base"))
-_PATHS = {"valid": "valid", "optimal": "shortest", "path_f1": "F1"}  # of mazes, at the paired K
 UNTAUGHT = ("recurrent", "one-step", "direct", "base")  # a teacher is for methods of curation
-TRM = "trm"  # plain, and the beginning of the names of teachers' recipes
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How runs of a recipe are compared."""
-
-    steps: tuple[int, ...]  # K that are tested
-    at: int  # K at which methods are paired
-    reference: str  # the method that they are paired with
-    methods: tuple[str, ...]
-
-
-def task_of(name: str) -> str:
-    """The task of a recipe."""
-    return "maze" if "maze" in name else "sudoku"
-
-
-def kind_of(name: str) -> Kind:
-    """The kind of a recipe."""
-    if name.startswith(TRM):
-        return Kind((1, 4, 8, 16, 32, 64), 16, TRM, (TRM, *COMEBACKS))
-    task = task_of(name)
-    steps = {"sudoku": (1, 16, 32, 64, 128, 256), "maze": (1, 8, 16, 32, 64)}[task]
-    return Kind(steps, paper.STEPS[task], "focus", COMPARED)
 
 
 def a_run(name: str, method: str, words: argparse.Namespace, seed: int) -> RunConfig:
@@ -143,11 +114,6 @@ def _checksum(checkpoint: str) -> str:
     return sha256(checkpoint_folder(fetch(checkpoint)) / MANIFEST)
 
 
-def stored_as(name: str, taught: bool) -> str:
-    """The name of a recipe's stored figures."""
-    return f"methods-{name.replace('/', '-')}{'-taught' * taught}"
-
-
 def known_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
     """Runs of this budget that are stored; others may not be mixed with them."""
     if not stored.exists():
@@ -192,96 +158,6 @@ def campaign(words: argparse.Namespace, known: list[dict]) -> None:
         write_text(done, json.dumps(found) + "\n")
         at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in found["results"]}
         print(f"{method:16} seed {seed}: exact {at}", flush=True)
-
-
-def results(figures: dict, method: str, steps: int) -> list[dict]:
-    """A method's results at K, one for each seed."""
-    return [
-        row
-        for run in figures["runs"]
-        for row in run["results"]
-        if run["method"] == method and row["steps"] == steps
-    ]
-
-
-def of_seeds(figures: dict, method: str) -> dict[int, dict]:
-    """A method's runs by seed."""
-    return {run["seed"]: run for run in figures["runs"] if run["method"] == method}
-
-
-def paired(runs: dict[int, dict], others: dict[int, dict], at: int) -> str:
-    """Differences to other runs of the same seeds at a K: mean, range, how many seeds differ."""
-    differences, apart, key = [], 0, str(at)
-    for seed in sorted(runs.keys() & others.keys()):
-        if key not in runs[seed]["correct"] or key not in others[seed]["correct"]:
-            continue
-        count = runs[seed]["results"][0]["n"]
-        mine, theirs = (unpack(run[seed]["correct"][key], count) for run in (runs, others))
-        only = int((theirs & ~mine).sum()), int((mine & ~theirs).sum())
-        differences.append(100 * (only[1] - only[0]) / count)
-        apart += mcnemar(*only) < 0.05
-    if not differences:
-        return "–"
-    between = f"{min(differences):+.1f} to {max(differences):+.1f}; "
-    ranged = between if len(differences) > 1 else ""
-    return f"{statistics.mean(differences):+.1f} ({ranged}{apart} of {len(differences)})"
-
-
-def table(figures: dict, untaught: dict | None = None) -> str:
-    """The figures as a Markdown table; a method that writes its answer has one rate for all K.
-
-    Those with a teacher may be paired with the same methods without one.
-    """
-    name = figures["budget"]["recipe"]
-    kind = kind_of(name)
-    most = figures["budget"].get("most_steps", max(kind.steps))
-    steps = [k for k in kind.steps if k <= most]
-    head = ["method", "seeds", "GPU s", *(f"K = {k}" for k in steps)]
-    details = _PATHS if task_of(name) == "maze" else {}
-    pairs = [f"to {kind.reference}", *(["to untaught"] if untaught else [])]
-    rows = [[*head, *pairs, *details.values(), "paper"]]
-    for method in (TRM, *METHODS):
-        runs = [run for run in figures["runs"] if run["method"] == method]
-        if not runs:
-            continue
-        alone = [run["seconds"] for run in runs if run["seconds"]]  # those that shared a GPU: null
-        seconds = f"{statistics.mean(alone):.0f}" if alone else "–"
-        cells = [_spread(results(figures, method, k)) for k in steps]
-        if written := results(figures, method, 0):
-            cells[steps.index(kind.at)] = _spread(written)
-        quoted = None
-        if not name.startswith(TRM):
-            quoted = paper.source_rate(task_of(name), paper.STUDIED, method)
-        told = "–" if quoted is None else f"{quoted}"
-        own, reference = of_seeds(figures, method), of_seeds(figures, kind.reference)
-        against = ["–" if method == kind.reference else paired(own, reference, kind.at)]
-        if untaught:
-            against.append(paired(own, of_seeds(untaught, method), kind.at))
-        ends = written or results(figures, method, kind.at)
-        more = [_mean(ends, detail) for detail in details]
-        rows.append([method, str(len(runs)), seconds, *cells, *against, *more, told])
-    empty = {
-        number
-        for number, name in enumerate(rows[0])
-        if name in ("GPU s", "paper") and all(row[number] == "–" for row in rows[1:])
-    }
-    return markdown([[cell for n, cell in enumerate(row) if n not in empty] for row in rows])
-
-
-def _mean(found: list[dict], name: str) -> str:
-    """The mean of another figure over the seeds, in percent."""
-    values = [100 * row[name] for row in found if name in row]
-    return f"{statistics.mean(values):.1f}" if values else "–"
-
-
-def _spread(found: list[dict]) -> str:
-    """Mean, and lowest to highest of the seeds; of one seed the interval."""
-    if not found:
-        return "–"
-    if len(found) == 1:
-        return rate(found[0])
-    values = [100 * row["exact"] for row in found]
-    return f"{statistics.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
 def main() -> None:

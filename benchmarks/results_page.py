@@ -15,7 +15,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from benchmarks import methods as compared
+from benchmarks import compared
 from benchmarks.stored import RESULTS, figures, markdown, rate
 from benchmarks.transfer_tables import harness, transfer, transfer_ends
 from focus.evaluation.statistics import paired_difference, wilson_interval
@@ -216,6 +216,11 @@ def methods(name: str) -> str:
     return compared.table(stored, figures(plain) if taught else None)
 
 
+def method_paths(name: str) -> str:
+    """The paths that methods on mazes find."""
+    return compared.paths_table(figures(f"methods-{name}"))
+
+
 def turns() -> str:
     """Exact rates when puzzles that break the rules are turned and tried again."""
     rows = [["solver", "n", "K of a try", "turns at most", "exact", "tries of a puzzle"]]
@@ -295,8 +300,9 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, methods, leak, turns, operations, maze,
-    maze_paths, maze_larger, transfer, transfer_ends, harness, speed, selection, speed_on_a_cpu,
+    releases, sudoku, changes, controls, with_and_without, methods, method_paths, leak, turns,
+    operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness, speed, selection,
+    speed_on_a_cpu,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 

@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.methods import COMPARED, a_run, budget, finished_runs, table
+from benchmarks.compared import COMPARED, paths_table, table
+from benchmarks.methods import a_run, budget, finished_runs
 from benchmarks.stored import pack
 
 
@@ -93,3 +94,15 @@ def test_only_the_steps_that_were_tested_are_shown():
     head = table(figures).splitlines()[0]
     assert "K = 128" in head
     assert "K = 256" not in head
+
+
+def test_paths_of_mazes_are_shown_at_each_k():
+    runs = [a_result("focus", 1, 50), a_result("direct", 1, 0)]
+    runs[0]["results"] = [
+        {"steps": k, "valid": k / 100, "optimal": 0.0, "path_f1": 1.0} for k in (8, 16)
+    ]
+    budgeted = budget(words(recipe="maze-quick", most_steps=16))
+    shown = paths_table({"budget": budgeted, "runs": runs}).splitlines()
+    assert shown[0] == "| method (valid / shortest / F1) | K = 1 | K = 8 | K = 16 |"
+    assert shown[2] == "| focus | – | 8.0 / 0.0 / 100.0 | 16.0 / 0.0 / 100.0 |"
+    assert len(shown) == 3  # what is written has no path that was measured

@@ -148,7 +148,10 @@ def _pretrained(name: str) -> tuple[nn.Module, Codec]:
     logging.disable_progress_bar()
     source = str(installed(name) or (name if name == SMOLLM2 else public_name(name)))
     if source == SMOLLM2:
-        raise UserError("smollm2-135m is not installed yet: focus backbone install smollm2-135m")
+        raise UserError(
+            "smollm2-135m is not installed yet: focus backbone install smollm2-135m; sudoku-none "
+            "and maze-none solve without a language model"
+        )
     if Path(source, "manifest.json").is_file():
         check_folder(Path(source))
     dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32

@@ -17,7 +17,7 @@ from focus.errors import UserError
 from focus.evaluation.source import evaluate
 from focus.model import pretrained
 from focus.model.backbone import BackboneConfig
-from focus.model.checkpoint import RELEASES, load_model, offered, released_for
+from focus.model.checkpoint import RELEASES, load_model, offered, released_for, releases
 from focus.model.solver import Solver, SolverConfig
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
@@ -108,6 +108,16 @@ def test_a_model_that_is_not_there_gets_advice(tmp_path, monkeypatch):
     monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))
     with pytest.raises(UserError, match="focus backbone install smollm2-135m"):
         Solver(Sudoku(), SolverConfig(backbone=BackboneConfig("smollm2-135m")))
+
+
+def test_without_the_language_model_one_is_told_what_solves(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))
+    assert main(["solve", "--task", "maze", "--example", "hard"]) == 2
+    advice = capsys.readouterr().err
+    assert "focus backbone install smollm2-135m" in advice
+    named = [word for word in advice.split() if word.endswith("-none")]
+    assert len(named) == 2
+    assert set(named) <= set(releases())
 
 
 def test_a_gated_model_says_where_to_ask():
