@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from benchmarks import compared
 from benchmarks.stored import RESULTS, figures, markdown, rate
 from benchmarks.transfer_tables import harness, transfer, transfer_ends
-from focus.evaluation.statistics import paired_difference, wilson_interval
+from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.files import write_text
 from focus.model.checkpoint import RELEASES, load_model
 from focus.report import paper
@@ -185,7 +185,7 @@ def controls() -> str:
 
 def with_and_without(task: str) -> str:
     """The language model's solver against the one without, puzzle by puzzle."""
-    rows = [["K", "gain in points", "95 % interval"]]
+    rows = [["K", "gain in points", "95 % interval", "McNemar's p"]]
     ours, control = figures(f"{task}-smollm2"), figures(f"{task}-none")
     for result in ours["test"]:
         with_it, without = (
@@ -193,7 +193,9 @@ def with_and_without(task: str) -> str:
             for stored in (ours, control)
         )
         gain, low, high = (100 * value for value in paired_difference(with_it, without))
-        rows.append([str(result["steps"]), f"{gain:+.2f}", f"{low:+.2f} to {high:+.2f}"])
+        p = mcnemar(int((without & ~with_it).sum()), int((with_it & ~without).sum()))
+        interval = f"{low:+.2f} to {high:+.2f}"
+        rows.append([str(result["steps"]), f"{gain:+.2f}", interval, f"{p:.2g}"])
     return markdown(rows)
 
 

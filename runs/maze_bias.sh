@@ -1,11 +1,10 @@
 #!/bin/sh
-# The paper-sized updater on mazes, without a language model and without message passing: one longer FOCUS run,
-# and every method at one short budget.
+# The paper-sized updater on mazes, without a language model and without message passing, trained with FOCUS.
 #
 #   FOCUS_DATA=DIR runs/maze_bias.sh [OUT]
 #
-# Mazes are made on the CPU (two minutes on two cores); training wants one large GPU: three minutes for the first run,
-# about one for each of the 27 others. All of it goes on where it was when it is run again.
+# Mazes are made on the CPU (two minutes on two cores); training wants one large GPU, for three minutes. Both go on where
+# they were when it is run again.
 set -eu
 out=${1:-runs-out/maze-bias}
 mkdir -p "$out"
@@ -16,6 +15,3 @@ focus train maze-quick --out "$out/run" --resume --more-data "$out/mazes.csv.gz"
     --optimizer.kind muon --optimizer.learning-rate 2e-3 --optimizer.updates 3200 --eval-every 400 --save-every 400
 python -m benchmarks.release "$out/run" maze-bias --steps 8,16,32,64 --results-only \
     --trained "Trained on train and 20,000 generated mazes (runs/maze_bias.sh)."
-
-python -m benchmarks.methods --recipe maze-quick --updates 1000 --out "$out/methods"
-python -m benchmarks.methods --recipe maze-quick --updates 1000 --out "$out/methods" --store

@@ -1,0 +1,24 @@
+#!/bin/sh
+# The methods on mazes, each table at one short budget: without a language model, with SmolLM2, with a teacher, on a TRM.
+#
+#   FOCUS_DATA=DIR runs/maze_methods.sh [OUT]
+#
+# Mazes are made on the CPU (two minutes on two cores); each of the 51 runs takes about a minute on one large GPU, those
+# with SmolLM2 longer. All of it goes on where it was when it is run again; runs that are stored are not made again.
+set -eu
+out=${1:-runs-out/maze-methods}
+mkdir -p "$out"
+[ -f "$out/mazes.csv.gz" ] || focus data generate --task maze --count 20000 --seed 1 --out "$out/mazes.csv.gz"
+focus backbone install smollm2-135m
+
+compare() {
+    name=$1
+    shift
+    python -m benchmarks.methods --out "$out/$name" "$@"
+    python -m benchmarks.methods --out "$out/$name" "$@" --store
+}
+compare plain --recipe maze-quick --updates 1000
+compare smollm2 --recipe maze-quick/smollm2-135m --updates 1008 --read-ahead 4 --passes 4 --seeds 1 \
+    --methods focus recurrent one-step direct base
+compare taught --recipe maze-quick --updates 1000 --teacher maze-trm --seeds 1
+compare trm --recipe trm-maze-quick --updates 1000 --more-data "$out/mazes.csv.gz" --most-steps 16
