@@ -112,10 +112,11 @@ def table(figures: dict, untaught: dict | None = None) -> str:
 
 def paths_table(figures: dict) -> str:
     """Shares of valid and of shortest paths, and path F1, of maze methods: means over seeds."""
-    steps = _tested(figures)
+    steps, at = _tested(figures), kind_of(figures["budget"]["recipe"]).at
     rows = [["method (valid / shortest / F1)", *(f"K = {k}" for k in steps)]]
     for method in (TRM, *METHODS):
         cells = [_paths(results(figures, method, k)) for k in steps]
+        cells[steps.index(at)] = cells[steps.index(at)] or _paths(results(figures, method, 0))
         if any(cells):
             rows.append([method, *(cell or "–" for cell in cells)])
     return markdown(rows)

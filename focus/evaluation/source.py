@@ -14,7 +14,7 @@ from focus.model.checkpoint import Model
 from focus.model.generate import batch_size
 from focus.model.solver import Solver, evaluating
 from focus.model.writer import Writer
-from focus.tasks.base import Codes
+from focus.tasks.base import Codes, Task
 from focus.tasks.records import Problem, Target
 
 
@@ -97,7 +97,21 @@ def _evaluate_writer(
                     answers[row], parsed[row] = answer, True
             progress(min(first + batch, len(table)))
     exact = parsed & (answers == table.answers).all(1)
-    return Evaluation(0, exact, answers, {"parsed": parsed})
+    scores = _scores_of_written(model.task, table[parsed], answers[parsed])
+    diagnostics = {"parsed": parsed.astype(np.float32)}
+    for name, values in scores.items():  # what was refused scores nothing
+        diagnostics[name] = np.zeros(len(table), np.float32)
+        diagnostics[name][parsed] = values
+    return Evaluation(0, exact, answers, diagnostics)
+
+
+def _scores_of_written(task: Task, table: Table, answers: Codes) -> dict[str, np.ndarray]:
+    """The diagnostics of answers that were written, where the task can tell them."""
+    x, y = task.unpack(task.pack(table.questions, table.answers))
+    tokens = task.answer_tokens(answers, x)
+    if tokens is None:
+        return {}
+    return {name: values.numpy() for name, values in task.diagnostics(tokens, x, y).items()}
 
 
 def _roll(

@@ -363,6 +363,13 @@ class Task(ABC):
     def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
         """A decoded answer as cell codes, for rendering."""
 
+    def answer_tokens(self, codes: Codes, x: Problem) -> Int[Tensor, "batch tokens"] | None:
+        """Cell codes in the form of `decode`, as `answer_codes` undone.
+
+        Where a task does not say, an answer that was written has no diagnostics.
+        """
+        return None
+
     @abstractmethod
     def reference(self, y: Target) -> Int[Tensor, "batch tokens"]:
         """The correct answer in the form of `decode`."""

@@ -403,6 +403,10 @@ class Maze(Task):
         # Padding tokens point to walls: writing their code 0 changes nothing.
         return x.grid.scatter(1, x.cell, marked).cpu().numpy().astype(np.uint8)
 
+    def answer_tokens(self, codes: Codes, x: MazeProblem) -> Int[Tensor, "batch tokens"]:
+        of_token = torch.as_tensor(codes, device=x.cell.device).long().gather(1, x.cell)
+        return ((of_token == PATH) | (x.mask & ~x.free)).long()
+
     def reference(self, y: MazeTarget) -> Int[Tensor, "batch tokens"]:
         return y.path.long()
 

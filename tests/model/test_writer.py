@@ -10,6 +10,7 @@ from focus.model.backbone import BackboneConfig
 from focus.model.solver import SolverConfig
 from focus.model.writer import Writer
 from focus.tasks import Maze, Sudoku
+from focus.tasks.maze import OPEN, PATH
 
 TASKS = {"sudoku": Sudoku(box=2), "maze": Maze(size=6, min_path=6)}
 
@@ -47,7 +48,7 @@ def test_a_writer_that_learned_its_puzzles_by_heart_is_scored_exact():
     table = Table(questions, answers, np.arange(4), "test", {})
     right = evaluate(writer, table, [1])[0]
     assert right.exact.all()
-    assert right.summary()["parsed"] == 1.0
+    assert right.summary()["parsed"] == right.summary()["cell_accuracy"] == 1.0
     wrong = evaluate(writer, Table(questions, answers[::-1].copy(), np.arange(4), "test", {}), [1])
     assert not wrong[0].exact.any()
 
@@ -58,6 +59,23 @@ def test_what_the_parser_refuses_counts_as_wrong():
     assert not untrained.exact.any()
     assert untrained.diagnostics["parsed"].sum() == 0
     assert (untrained.answers == questions).all()
+
+
+def test_a_written_path_is_scored_like_a_decoded_one(monkeypatch):
+    writer, questions, answers = a_writer("maze")
+    text = writer.task.text_target().text
+    path = np.flatnonzero(answers[2] == PATH)
+    broken = answers[2].copy()
+    broken[path[0]] = OPEN  # a gap
+    written = [text(answers[0]), "no maze", text(broken), text(questions[3])]
+    monkeypatch.setattr(writer, "write", lambda codes: written)
+    found = evaluate(writer, Table(questions, answers, np.arange(4), "test", {}), [1])[0]
+    scores = found.diagnostics
+    assert found.exact.tolist() == [True, False, False, False]
+    assert scores["parsed"].tolist() == [1, 0, 1, 1]
+    assert scores["valid"].tolist() == scores["optimal"].tolist() == [1, 0, 0, 0]
+    hits = len(path) - 1
+    assert scores["path_f1"].tolist() == pytest.approx([1, 0, 2 * hits / (2 * hits + 1), 0])
 
 
 @pytest.mark.parametrize("name", TASKS)

@@ -115,6 +115,16 @@ def test_symmetries_keep_puzzles_valid_and_unique(task, seed):
 
 
 @every_task
+def test_cell_codes_lead_back_to_the_decoded_answer(task):
+    x, y = batch(task)
+    assert torch.equal(
+        task.answer_tokens(task.answer_codes(task.reference(y), x), x), task.reference(y)
+    )
+    codes = task.answer_codes(task.decode(random_state(task, x, 0), x), x)
+    assert (task.answer_codes(task.answer_tokens(codes, x), x) == codes).all()
+
+
+@every_task
 def test_extra_leading_axes_are_steps(task):
     x, y = batch(task)
     z = torch.stack([random_state(task, x, step) for step in range(6)])
