@@ -27,7 +27,7 @@ from focus.report.examples import example as make_example
 from focus.report.page import standalone
 from focus.report.trajectory import name_solvers, show_repairs
 from focus.tasks import task_class
-from focus.tasks.base import Codes
+from focus.tasks.base import Codes, Task
 from focus.training.config import RunConfig
 
 _FILE_NAME = r".*/.*|.*\.[a-z][a-z0-9]+"  # what cannot be a puzzle
@@ -102,7 +102,16 @@ def solve(
         at = f" at turn {tried}" if tried else f" in {taken} steps" if stop else ""
         print(f"solved{at}")
     else:
-        print(f"not solved in {within}: the answer breaks the rules")
+        print(f"not solved in {within}: {_why(config.task, question)}")
+
+
+def _why(task: Task, question: Codes) -> str:
+    """Why no right answer came: the puzzle itself may have none."""
+    try:
+        task.solve(question)
+    except UserError as error:
+        return str(error)
+    return "the answer breaks the rules"
 
 
 def _turn(
