@@ -104,14 +104,12 @@ def test_solve_takes_an_argument_a_file_or_standard_input(run, tmp_path, capsys,
     ("words", "why"),
     [
         (["S#\n#G", "--checkpoint", "maze-none"], "the goal G cannot be reached"),
-        (["." * 81, "--checkpoint", "sudoku-none"], "several solutions"),
+        (["." * 81, "--checkpoint", "sudoku-none"], "this Sudoku has several solutions"),
     ],
 )
 def test_a_puzzle_without_an_answer_is_told_from_one_that_was_missed(words, why, capsys):
-    assert main(["solve", *words, "--steps", "1"]) == 0
-    assert f"not solved in 1 steps: {why}" in capsys.readouterr().out.replace(
-        "this Sudoku has ", ""
-    )
+    assert main(["solve", *words, "--steps", "2"]) == 0
+    assert f"not solved in 2 steps: {why}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
