@@ -25,7 +25,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.compared import TRM, kind_of, stored_as, table
+from benchmarks.compared import TRM, kind_of, paths_table, stored_as, table, task_of
 from benchmarks.stored import RESULTS, pack
 from focus.errors import UserError
 from focus.evaluation.source import evaluate
@@ -196,11 +196,15 @@ def main() -> None:
         fresh = finished_runs(words.out, words)
         runs = list({(run["method"], run["seed"]): run for run in (*runs, *fresh)}.values())
         figures = {"budget": budget(words), "runs": runs}
-        if words.store:
-            write_text(stored, json.dumps(figures) + "\n")
     else:
         figures = json.loads(stored.read_text())
+    if len({run["results"][0]["n"] for run in figures["runs"]}) > 1:
+        parser.error("runs were tested on different numbers of puzzles; is FOCUS_DATA the same?")
+    if words.store:
+        write_text(stored, json.dumps(figures) + "\n")
     print(table(figures))
+    if task_of(words.recipe) == "maze":
+        print(f"\n{paths_table(figures)}")
 
 
 if __name__ == "__main__":

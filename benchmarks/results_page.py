@@ -3,7 +3,7 @@
 python -m benchmarks.results_page
 
 The words are written by hand; what stands between `<!-- NAME -->` and `<!-- end -->` is
-replaced by the table of that name; `<!-- methods RUNS -->` names the runs, too.
+replaced by the table of that name; some say of what, as `<!-- methods RUNS -->` does.
 """
 
 import json

@@ -6,3 +6,7 @@ class UserError(Exception):
 
     The command line prints it to standard error and exits with code 2, without a traceback.
     """
+
+
+class GivenUpError(UserError):
+    """A search ended before it knew; its object may be right or wrong."""

@@ -4,8 +4,9 @@
 #   FOCUS_DATA=DIR runs/maze_methods.sh [OUT]
 #
 # Mazes are made on the CPU (two minutes on two cores); each of the 51 runs takes about a minute on one large GPU, those
-# with SmolLM2 longer. All of it goes on where it was when it is run again; runs that are stored are not made again.
+# with SmolLM2 longer. When it is run again, finished and stored runs are not made again; one that was cut off begins again.
 set -eu
+: "${FOCUS_DATA:?names the folder with maze-hard}"
 out=${1:-runs-out/maze-methods}
 mkdir -p "$out"
 [ -f "$out/mazes.csv.gz" ] || focus data generate --task maze --count 20000 --seed 1 --out "$out/mazes.csv.gz"

@@ -97,7 +97,9 @@ def test_only_the_steps_that_were_tested_are_shown():
 
 
 def test_paths_of_mazes_are_shown_at_each_k():
-    runs = [a_result("focus", 1, 50), a_result("direct", 1, 0)]
+    runs = [a_result(name, 1, 50) for name in ("focus", "direct", "base")]
+    runs[1]["results"] = [{"steps": 0, "valid": 0.5, "optimal": 0.25, "path_f1": 0.75}]
+    runs[2]["results"] = [{"steps": 0, "parsed": 0.0}]
     runs[0]["results"] = [
         {"steps": k, "valid": k / 100, "optimal": 0.0, "path_f1": 1.0} for k in (8, 16)
     ]
@@ -105,4 +107,4 @@ def test_paths_of_mazes_are_shown_at_each_k():
     shown = paths_table({"budget": budgeted, "runs": runs}).splitlines()
     assert shown[0] == "| method (valid / shortest / F1) | K = 1 | K = 8 | K = 16 |"
     assert shown[2] == "| focus | – | 8.0 / 0.0 / 100.0 | 16.0 / 0.0 / 100.0 |"
-    assert len(shown) == 3  # what is written has no path that was measured
+    assert shown[3:] == ["| direct | – | – | 50.0 / 25.0 / 75.0 |"]  # base: not measured

@@ -195,6 +195,9 @@ class LatinSquares(Task):
     def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
         return (answer + 1).cpu().numpy().astype(np.uint8)
 
+    def answer_tokens(self, codes: Codes, x: Problem) -> Int[Tensor, "batch tokens"]:
+        return torch.as_tensor(codes, device=x.cell.device).long() - 1
+
     def reference(self, y: LatinTarget) -> Int[Tensor, "batch tokens"]:
         return y.digit
 

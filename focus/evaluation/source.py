@@ -15,7 +15,7 @@ from focus.model.generate import batch_size
 from focus.model.solver import Solver, evaluating
 from focus.model.writer import Writer
 from focus.tasks.base import Codes, Task
-from focus.tasks.records import Problem, Target
+from focus.tasks.records import Problem, Target, TensorRecord
 
 _TOKENS, _TOKENS_IF_DEEP = 4096, 1312  # at a time on a CPU, by what was fastest
 
@@ -93,30 +93,33 @@ def _evaluate_writer(
     model: Writer, table: Table, batch: int, progress: Callable[[int], None]
 ) -> Evaluation:
     """Greedy completions through the strict parser; one that it refuses counts as wrong."""
-    answers, parsed = table.questions.copy(), np.zeros(len(table), bool)
+    task, answers, scores = model.task, table.questions.copy(), []
+    rows = task.pack(table.questions, table.answers)  # refuses bad puzzles before hours of writing
+    parsed = np.zeros(len(table), bool)
     with evaluating(model):
         for first in range(0, len(table), batch):
-            for row, text in enumerate(model.write(table.questions[first : first + batch]), first):
-                answer = model.task.parse_text_target(table.questions[row], text)
+            part = slice(first, first + batch)
+            for row, text in enumerate(model.write(table.questions[part]), first):
+                answer = task.parse_text_target(table.questions[row], text)
                 if answer is not None:
                     answers[row], parsed[row] = answer, True
+            scores.append(_scores_of_written(task, rows[part], answers[part], parsed[part]))
             progress(min(first + batch, len(table)))
     exact = parsed & (answers == table.answers).all(1)
-    scores = _scores_of_written(model.task, table[parsed], answers[parsed])
-    diagnostics = {"parsed": parsed.astype(np.float32)}
-    for name, values in scores.items():  # what was refused scores nothing
-        diagnostics[name] = np.zeros(len(table), np.float32)
-        diagnostics[name][parsed] = values
-    return Evaluation(0, exact, answers, diagnostics)
+    names = scores[0] if scores else ()
+    found = {name: np.concatenate([part[name] for part in scores]) for name in names}
+    return Evaluation(0, exact, answers, {"parsed": parsed, **found})
 
 
-def _scores_of_written(task: Task, table: Table, answers: Codes) -> dict[str, np.ndarray]:
-    """The diagnostics of answers that were written, where the task can tell them."""
-    x, y = task.unpack(task.pack(table.questions, table.answers))
-    tokens = task.answer_tokens(answers, x)
-    if tokens is None:
-        return {}
-    return {name: values.numpy() for name, values in task.diagnostics(tokens, x, y).items()}
+def _scores_of_written(
+    task: Task, rows: TensorRecord, answers: Codes, parsed: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The diagnostics of what was written, where the task can tell; none for what was refused."""
+    x, y = task.unpack(rows)
+    reference = task.answer_codes(task.reference(y), x)  # in the place of what was refused
+    tokens = task.answer_tokens(np.where(parsed[:, None], answers, reference), x)
+    found = {} if tokens is None else task.diagnostics(tokens, x, y)
+    return {name: values.numpy() * parsed for name, values in found.items()}
 
 
 def _roll(

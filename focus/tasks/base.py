@@ -364,9 +364,9 @@ class Task(ABC):
         """A decoded answer as cell codes, for rendering."""
 
     def answer_tokens(self, codes: Codes, x: Problem) -> Int[Tensor, "batch tokens"] | None:
-        """Cell codes in the form of `decode`, as `answer_codes` undone.
+        """Cell codes, as a language model writes them, in the form of `decode`.
 
-        Where a task does not say, an answer that was written has no diagnostics.
+        Where a task does not say, what was written has no diagnostics.
         """
         return None
 

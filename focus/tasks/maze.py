@@ -254,6 +254,13 @@ class Maze(Task):
         Of the eight symmetries only the left-right flip mostly keeps the canonical path,
         because ties are broken by a fixed order of directions.
         """
+        for code, symbol in ((START, "S"), (GOAL, "G")):
+            counts = (questions == code).sum(1)
+            if (counts != 1).any():
+                row = int((counts != 1).argmax())
+                raise UserError(
+                    f"maze {row + 1:,} has {counts[row]} cells {symbol}, exactly one is needed"
+                )
         most = int((questions != WALL).sum(1).max(initial=0))
         if most > self.tokens:
             raise UserError(

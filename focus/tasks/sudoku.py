@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from focus.engines import sudoku_equivalence, sudoku_generator, sudoku_solver
-from focus.errors import UserError
+from focus.errors import GivenUpError, UserError
 from focus.random import normal, order, uniform, uniforms
 from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
 from focus.tasks.prompt import Cell, Prompt
@@ -147,7 +147,7 @@ class Sudoku(Task):
         self.check(question)
         answers, found, _ = sudoku_solver.solve_many(question[None], self.box, _PATIENCE)
         if found[0] < 0:
-            raise UserError(f"the search was given up after {_PATIENCE:,} guesses; add givens")
+            raise GivenUpError(f"the search was given up after {_PATIENCE:,} guesses; add givens")
         if found[0] == 0:
             raise UserError("this Sudoku has no solution; check the givens")
         if found[0] > 1:
@@ -159,12 +159,14 @@ class Sudoku(Task):
         complete = np.sort(answers[:, units], axis=2) == np.arange(1, self.side + 1)
         keeps = ((questions == 0) | (questions == answers)).all(1)
         valid = complete.all((1, 2)) & keeps
-        solutions, found, _ = sudoku_solver.solve_many(questions, self.box)
+        solutions, found, _ = sudoku_solver.solve_many(questions, self.box, _PATIENCE)
         unique = found == 1
         canonical = unique & (solutions == answers).all(1)
         problems = {}
         for row in np.flatnonzero(~(valid & unique & canonical)):
-            if found[row] == 0:
+            if found[row] < 0:
+                problems[int(row)] = f"no solution was found with {_PATIENCE:,} guesses"
+            elif found[row] == 0:
                 problems[int(row)] = "the puzzle has no solution"
             elif found[row] > 1:
                 problems[int(row)] = "the puzzle has several solutions"
@@ -390,12 +392,13 @@ class Sudoku(Task):
     def diagnostics(
         self, answer: Int[Tensor, "batch tokens"], x: Problem, y: SudokuTarget
     ) -> dict[str, Float[Tensor, " batch"]]:
-        """Cell accuracy over all cells, and whether the grid obeys the rules."""
+        """Cell accuracy over all cells, and whether rules are obeyed and givens kept."""
         used = torch.nn.functional.one_hot(answer, self.side).float()
         once = torch.stack(self._unit_sums(used)).eq(1) | (used == 0)
+        keeps = (x.grid == 0) | (answer + 1 == x.grid)
         return {
             "cell_accuracy": (answer == y.digit).float().mean(-1),
-            "valid": once.all(0).all(-1).all(-1).float(),
+            "valid": (once.all(0).all(-1) & keeps).all(-1).float(),
         }
 
 

@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from focus.data.table import Table
+from focus.errors import UserError
 from focus.evaluation.source import evaluate
 from focus.model.backbone import BackboneConfig
 from focus.model.solver import SolverConfig
 from focus.model.writer import Writer
 from focus.tasks import Maze, Sudoku
-from focus.tasks.maze import OPEN, PATH
+from focus.tasks.maze import OPEN, PATH, START
 
 TASKS = {"sudoku": Sudoku(box=2), "maze": Maze(size=6, min_path=6)}
 
@@ -76,6 +77,26 @@ def test_a_written_path_is_scored_like_a_decoded_one(monkeypatch):
     assert scores["valid"].tolist() == scores["optimal"].tolist() == [1, 0, 0, 0]
     hits = len(path) - 1
     assert scores["path_f1"].tolist() == pytest.approx([1, 0, 2 * hits / (2 * hits + 1), 0])
+
+
+def test_a_written_sudoku_must_keep_the_givens(monkeypatch):
+    writer, questions, answers = a_writer("sudoku")
+    text = writer.task.text_target().text
+    others = np.roll(answers, 1, 0)
+    monkeypatch.setattr(writer, "write", lambda codes: [text(answers[0]), *map(text, others[1:])])
+    found = evaluate(writer, Table(questions, answers, np.arange(4), "test", {}), [1])[0]
+    assert found.diagnostics["parsed"].all()
+    assert found.diagnostics["valid"].tolist() == [1, 0, 0, 0]
+    judged = writer.task.judge(questions, found.answers).valid
+    assert judged.tolist() == [True, False, False, False]
+
+
+def test_bad_puzzles_are_refused_before_anything_is_written(monkeypatch):
+    writer, questions, answers = a_writer("maze")
+    questions[2][np.flatnonzero(questions[2] == OPEN)[0]] = START
+    monkeypatch.setattr(writer, "write", lambda codes: pytest.fail("it has begun"))
+    with pytest.raises(UserError, match="maze 3 has 2 cells S"):
+        evaluate(writer, Table(questions, answers, np.arange(4), "test", {}), [1])
 
 
 @pytest.mark.parametrize("name", TASKS)
