@@ -15,3 +15,10 @@ focus train maze-quick --out "$out/run" --resume --more-data "$out/mazes.csv.gz"
     --optimizer.updates 3200
 python -m benchmarks.release "$out/run" maze-none --steps 8,16,32,64 \
     --trained "Trained on train and 20,000 generated mazes (runs/maze_none.sh)."
+
+# The same weights on larger mazes.
+for side in 40 60; do
+    [ -f "$out/mazes$side.csv.gz" ] || focus data generate --task maze --side $side --count 100 --seed 7 \
+        --out "$out/mazes$side.csv.gz"
+done
+python -m benchmarks.larger_mazes maze-none "$out/mazes40.csv.gz" "$out/mazes60.csv.gz"
