@@ -196,8 +196,10 @@ def main() -> None:
         fresh = finished_runs(words.out, words)
         runs = list({(run["method"], run["seed"]): run for run in (*runs, *fresh)}.values())
         figures = {"budget": budget(words), "runs": runs}
+    elif stored.exists():
+        figures = json.loads(stored.read_text(encoding="utf-8"))
     else:
-        figures = json.loads(stored.read_text())
+        parser.error(f"{stored.name} is not stored; --out DIR makes its runs")
     if len({run["results"][0]["n"] for run in figures["runs"]}) > 1:
         parser.error("runs were tested on different numbers of puzzles; is FOCUS_DATA the same?")
     if words.store:

@@ -65,6 +65,7 @@ def evaluate(
     whose answers obey the rules take no further steps; `taken` among the diagnostics counts them.
     """
     check_stop(model, stop)
+    model.task.check_rows(table.questions)
     if batch is None:
         batch = _batch_size(model)
     if isinstance(model, Writer):
@@ -94,7 +95,7 @@ def _evaluate_writer(
 ) -> Evaluation:
     """Greedy completions through the strict parser; one that it refuses counts as wrong."""
     task, answers, scores = model.task, table.questions.copy(), []
-    rows = task.pack(table.questions, table.answers)  # refuses bad puzzles before hours of writing
+    rows = task.pack(table.questions, table.answers)
     parsed = np.zeros(len(table), bool)
     with evaluating(model):
         for first in range(0, len(table), batch):

@@ -198,6 +198,9 @@ class Task(ABC):
     def solve(self, question: Codes) -> Codes:
         """The reference answer by search; raises `UserError` when there is not exactly one."""
 
+    def check_rows(self, questions: Codes) -> None:  # noqa: B027, a task need not know of any
+        """Refuse rows that are no puzzles, before a run or an evaluation; names the first."""
+
     @abstractmethod
     def judge(self, questions: Codes, answers: Codes) -> Verdict:
         """Check rows of data against the rules."""

@@ -168,6 +168,19 @@ class Maze(Task):
             if count != 1:
                 raise UserError(f"the maze has {count} cells {symbol}, exactly one is needed")
 
+    def check_rows(self, questions: Codes) -> None:
+        for code, symbol in ((START, "S"), (GOAL, "G")):
+            counts = (questions == code).sum(1)
+            if (counts != 1).any():
+                row = int((counts != 1).argmax())
+                raise UserError(
+                    f"maze {row + 1:,} has {counts[row]} cells {symbol}, exactly one is needed"
+                )
+        reached = maze_search.search_many(questions, self.size)[2].any(1)
+        if not reached.all():
+            row = int(reached.argmin())
+            raise UserError(f"maze {row + 1:,}: the goal G cannot be reached from the start S")
+
     def _mark(self, questions: Codes, paths: np.ndarray) -> Codes:
         return np.where(paths & (questions == OPEN), PATH, questions).astype(np.uint8)
 
@@ -254,13 +267,6 @@ class Maze(Task):
         Of the eight symmetries only the left-right flip mostly keeps the canonical path,
         because ties are broken by a fixed order of directions.
         """
-        for code, symbol in ((START, "S"), (GOAL, "G")):
-            counts = (questions == code).sum(1)
-            if (counts != 1).any():
-                row = int((counts != 1).argmax())
-                raise UserError(
-                    f"maze {row + 1:,} has {counts[row]} cells {symbol}, exactly one is needed"
-                )
         most = int((questions != WALL).sum(1).max(initial=0))
         if most > self.tokens:
             raise UserError(

@@ -73,10 +73,10 @@ class Trainer:
         held_out = self.splits.validation, self.splits.test
         more = further_tables(source, config.task, config.more_data, held_out)
         tables = [self.splits.train, *more]
-        rows = config.task.pack(
-            np.concatenate([table.questions for table in tables]),
-            np.concatenate([table.answers for table in tables]), config.augment,
-        )  # fmt: skip
+        questions = np.concatenate([table.questions for table in tables])
+        config.task.check_rows(questions)
+        answers = np.concatenate([table.answers for table in tables])
+        rows = config.task.pack(questions, answers, config.augment)
         self.on_device = Step(
             self.model, rows.to(device), len(tables[0]), config, device, self.share[0][1],
             processes.rank,

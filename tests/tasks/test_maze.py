@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focus.engines import maze_search
-from focus.engines.maze_search import GOAL, OPEN, START
+from focus.engines.maze_search import GOAL, OPEN, START, WALL
 from focus.errors import UserError
 from focus.tasks import Maze
 from focus.tasks.maze_tokens import is_route
@@ -235,6 +235,19 @@ def test_of_the_symmetries_only_the_flip_mostly_keeps_the_label(real_mazes):
     assert 0.9 < kept[4] < 1  # left-right flip
     assert max(kept[1:4] + kept[5:]) < 0.01  # one maze in a thousand, under one rotation
     assert all(verdict.valid.all() for verdict in verdicts)  # still shortest paths
+
+
+def test_a_goal_out_of_reach_is_refused():
+    task = Maze(size=6, min_path=6)
+    questions, _ = task.generate(0, 0, 3, "distant")
+    task.check_rows(questions)
+    goal = int((questions[1] == GOAL).argmax())
+    row, column = divmod(goal, 6)
+    for cell in range(36):
+        if abs(cell // 6 - row) + abs(cell % 6 - column) == 1:
+            questions[1][cell] = WALL
+    with pytest.raises(UserError, match="maze 2: the goal G cannot be reached"):
+        task.check_rows(questions)
 
 
 def test_too_many_open_cells_are_refused():
