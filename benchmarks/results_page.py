@@ -36,6 +36,7 @@ _REMARKS = {
 _MAZES = {
     "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05",
     "maze-none": "**`maze-none`**, its control: no language model, hops, leak 0.05",
+    "maze-none-seed1": "the same run with seed 1, alone on its GPU",
     "maze-bias": "no language model, paper-sized updater (`bias`), leak 0.05, same mazes",
     "maze-trm": "**`maze-trm`**: TRM, aimed heads, parents and distances learnt",
     "maze-trm-plain": "TRM with the published heads and targets (marked cells), same mazes",
