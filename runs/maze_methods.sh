@@ -3,8 +3,9 @@
 #
 #   FOCUS_DATA=DIR runs/maze_methods.sh [OUT]
 #
-# Mazes are made on the CPU (two minutes on two cores); each of the 51 runs takes about a minute on one large GPU, those
-# with SmolLM2 longer. When it is run again, finished and stored runs are not made again; one that was cut off begins again.
+# Mazes are made on the CPU (two minutes on two cores); each of the 79 runs takes about a minute on one large GPU, those
+# with SmolLM2 longer, the 12 of the mini TRM less. When it is run again, finished and stored runs are not made again; one
+# that was cut off begins again.
 set -eu
 : "${FOCUS_DATA:?names the folder with maze-hard}"
 out=${1:-runs-out/maze-methods}
@@ -20,6 +21,7 @@ compare() {
 }
 compare plain --recipe maze-quick --updates 1000
 compare smollm2 --recipe maze-quick/smollm2-135m --updates 1008 --read-ahead 4 --passes 4 --seeds 1 \
-    --methods focus recurrent one-step direct base
-compare taught --recipe maze-quick --updates 1000 --teacher maze-trm --seeds 1
+    --methods focus random energy-hard recurrent one-step direct base
+compare taught --recipe maze-quick --updates 1000 --teacher maze-trm
+compare trm-mini --recipe trm-mini-maze --updates 1000
 compare trm --recipe trm-maze-quick --updates 1000 --more-data "$out/mazes.csv.gz" --most-steps 16

@@ -16,7 +16,13 @@ focus train maze-quick --out "$out/run" --resume --more-data "$out/mazes.csv.gz"
 python -m benchmarks.release "$out/run" maze-none --steps 8,16,32,64 \
     --trained "Trained on train and 20,000 generated mazes (runs/maze_none.sh)."
 
-# The same weights on larger mazes.
+# Another seed, of which the figures are kept.
+focus train maze-quick --out "$out/seed1" --resume --more-data "$out/mazes.csv.gz" --train-share 0.25 \
+    --optimizer.updates 3200 --seed 1
+python -m benchmarks.release "$out/seed1" maze-none-seed1 --steps 8,16,32,64 --results-only \
+    --trained "Seed 1 (runs/maze_none.sh)."
+
+# The release on larger mazes.
 for side in 40 60; do
     [ -f "$out/mazes$side.csv.gz" ] || focus data generate --task maze --side $side --count 100 --seed 7 \
         --out "$out/mazes$side.csv.gz"

@@ -12,7 +12,9 @@ def wilson_interval(hits: float, n: int, z: float = 1.959964) -> tuple[float, fl
     rate = hits / n
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     spread = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-    return max(0.0, centre - spread), min(1.0, centre + spread)
+    low = centre - spread if hits > 0 else 0.0  # exact where rounding would leave a trace
+    high = centre + spread if hits < n else 1.0
+    return low, high
 
 
 def mcnemar(only_first: int, only_second: int) -> float:

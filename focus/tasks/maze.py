@@ -248,6 +248,11 @@ class Maze(Task):
         self, seed: int, first_unit: int, count: int, mode: str,
         seeds: Codes | None = None, like: Codes | None = None,
     ) -> tuple[Codes, Codes]:  # fmt: skip
+        if self.least_moves >= self.cells:
+            raise UserError(
+                f"no {self.size}x{self.size} maze has a path of {self.least_moves} moves: "
+                "take a larger one, or a smaller min_path"
+            )
         mazes = maze_generator.generate_mazes(
             self.size, seed, first_unit, count, self.least_moves, self.wall_share,
             farthest=mode == "farthest",

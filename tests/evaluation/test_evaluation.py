@@ -144,7 +144,7 @@ def test_bad_input_gives_one_line_and_code_2(run, words, message, capsys):
 
 def test_wilson_interval_of_known_rates():
     assert wilson_interval(644, 1000) == pytest.approx((0.6138, 0.6731), abs=1e-3)
-    assert wilson_interval(0, 30)[0] == 0
+    assert wilson_interval(0, 30)[0] == wilson_interval(0, 1000)[0] == 0
     assert wilson_interval(30, 30)[1] == 1
     assert wilson_interval(0, 0) == (0.0, 1.0)
 

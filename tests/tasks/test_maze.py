@@ -279,6 +279,11 @@ def test_an_unreachable_goal_is_refused():
         task.solve(task.parse("S# \n## \n  G"))
 
 
+def test_a_path_longer_than_the_maze_is_not_searched_for():
+    with pytest.raises(UserError, match="no 3x3 maze has a path of 9 moves"):
+        Maze(size=3, min_path=9).generate(0, 0, 1, "distant")
+
+
 def test_text_survives_a_round_trip():
     task = Maze(size=10, min_path=15)
     questions, answers = task.generate(3, 0, 1, "farthest")
