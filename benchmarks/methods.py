@@ -19,6 +19,7 @@ import argparse
 import gc
 import itertools
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -83,7 +84,8 @@ def train(
     config: RunConfig, folder: Path, device: str, steps: tuple[int, ...], rows: int | None
 ) -> dict:
     """Train and test one run; what is kept of it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # what was cut off begins again
+    folder.mkdir(parents=True)
     trainer = Trainer(config, folder, device)
     trainer.run()
     model = load_model(folder).to(device)

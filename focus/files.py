@@ -45,6 +45,16 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def check_writable(folder: Path) -> None:
+    """Make the folder, and refuse it if no file can be made in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror or error}") from error
+
+
 def sha256(path: Path) -> str:
     """Hash of a file's content."""
     with open(path, "rb") as stream:

@@ -23,6 +23,7 @@ python -m benchmarks.release "$out/run" maze-smollm2 --steps 8,16,32,64 --contro
 
 # The same weights on larger mazes.
 for side in 40 60; do
-    focus data generate --task maze --side $side --count 100 --seed 7 --out "$out/mazes$side.csv.gz"
+    [ -f "$out/mazes$side.csv.gz" ] || focus data generate --task maze --side $side --count 100 --seed 7 \
+        --out "$out/mazes$side.csv.gz"
 done
 python -m benchmarks.larger_mazes maze-smollm2 "$out/mazes40.csv.gz" "$out/mazes60.csv.gz"

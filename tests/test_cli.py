@@ -7,7 +7,7 @@ import pytest
 from focus.cli import COMMANDS, main
 from focus.recipes import TASKS
 
-GOOD = "question,answer\n1...34....21...3,1234341243211243\n"
+GOOD = "question,answer\n1...34....21...3,1234341243212143\n"
 
 
 def run(capsys, *words):
@@ -44,7 +44,19 @@ def run(capsys, *words):
             "mean --optimizer.updates? (see focus",
         ),
         (["train", "mini-sudoku", "--task.sides", "4"], "(see focus train mini-sudoku --help)"),
-        (["train", "mini-sudoku", "--curation.beta", "-1"], "curation.beta is a weight from 0"),
+        (["train", "mini-sudoku", "--curation.beta", "-1"], "curation.beta must be at least 0"),
+        (["train", "mini-sudoku", "--optimizer.learning-rate", "-1"], "rate must be at least 0"),
+        (["train", "mini-sudoku", "--optimizer.learning-rate", "nan"], "at least 0, not nan"),
+        (["train", "mini-sudoku", "--optimizer.clip", "0"], "optimizer.clip must lie above 0"),
+        (["train", "mini-sudoku", "--optimizer.beta2", "1"], "from 0 to below 1, not 1"),
+        (["train", "mini-sudoku", "--replay.probability", "0", "2"], "is a share from 0 to 1"),
+        (["train", "mini-sudoku", "--curation.candidates", "-4", "0"], "at least 0, not -4"),
+        (["train", "mini-sudoku", "--solver.updater.width", "0"], "width must be at least 1"),
+        (["train", "mini-sudoku", "--solver.updater.dropout", "2"], "is a share from 0 to 1"),
+        (["train", "mini-sudoku", "--teacher.temperature", "0"], "temperature must lie above 0"),
+        (["teach", "mini-sudoku", "--solver.trm.inner", "0"], "inner must be at least 1, not 0"),
+        (["data", "generate", "--workers", "-1", "--out", "{out}"], "--workers takes a number"),
+        (["data", "generate", "--count", "1", "--out", "{file}"], "is there already; remove it"),
         (["improve"], "no command 'improve'"),
     ],
 )
@@ -72,6 +84,19 @@ def test_audit_prints_one_json_object(capsys, tmp_path):
     (result,) = report["results"]
     assert result["rows"] == 1
     assert {"dataset", "rows", "valid", "unique", "canonical", "leaks"} <= set(result)
+
+
+def test_leaks_and_invalid_rows_end_the_audit_with_code_2(capsys, tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.csv").write_text(GOOD)
+    words = ["data", "audit", "--data", str(tmp_path), "--task", "sudoku"]
+    code, out, err = run(capsys, *words, "--json")
+    assert (code, json.loads(out)["leaks"]) == (2, 1)
+    assert "1 puzzles are in two files, 0 rows are invalid" in err
+    (tmp_path / "test.csv").write_text(GOOD.replace("2143", "2134"))
+    code, out, err = run(capsys, *words)
+    assert code == 2
+    assert "1 rows are invalid" in err
 
 
 def test_prepare_generate_show_and_audit_work_together(capsys, tmp_path, monkeypatch):

@@ -34,6 +34,12 @@ def _print_json(value: object) -> None:
     sys.stdout.write(json_module.dumps(value) + "\n")
 
 
+def _threads(workers: int | None) -> int:
+    if workers is not None and workers < 1:
+        raise UserError(f"--workers takes a number from 1, not {workers}")
+    return workers or os.cpu_count() or 1
+
+
 def _quantiles(values: np.ndarray) -> str:
     low, median, high = np.quantile(values, [0.1, 0.5, 0.9])
     return f"{low:.0f} / {median:.0f} / {high:.0f}"
@@ -93,9 +99,9 @@ def prepare(
     record = write_splits(splits, chosen, Path(out))
     rows = {name: len(table) for name, table in splits.tables().items()}
     if json:
-        _print_json({"splits": rows, "record": str(record), "protocol": protocol})
+        _print_json({"splits": rows, "record": str(record), "protocol": splits.protocol})
         return
-    text = TextTable(title=f"{chosen.name}, {splits.source}, {protocol} protocol")
+    text = TextTable(title=f"{chosen.name}, {splits.source}, protocol: {splits.protocol}")
     for heading in ("split", "rows", "rating 10 / 50 / 90 %"):
         text.add_column(heading, justify="left" if heading == "split" else "right")
     for name, table in splits.tables().items():
@@ -119,7 +125,7 @@ def generate(
         mode: sudoku: minimal, unbiased (clue numbers as in the set of all minimal puzzles) or
             neighbourhood (grown from the training puzzles of --data, as hard as they are).
             maze: distant or farthest (how the goal is chosen).
-        out: the file to write; gzip if it ends in .gz.
+        out: the file to write, which must not be there yet; gzip if it ends in .gz.
         side: cells of a side (9 or 4 for sudoku, any for mazes).
         data: a folder whose train split seeds the neighbourhood mode and whose test split is
             kept out; default $FOCUS_DATA.
@@ -152,7 +158,7 @@ def generate(
     kept_out = [read_table(Path(name), chosen).questions for name in exclude]
     if source is not None:
         kept_out.append(source.load(chosen, "test").questions)
-    order = Order(count, seed, mode, workers or os.cpu_count() or 1, seeds, like, tuple(kept_out))
+    order = Order(count, seed, mode, _threads(workers), seeds, like, tuple(kept_out))
     with _progress() as bar:
         line = bar.add_task(f"{chosen.name} {mode}", total=count)
         table = generate_file(
@@ -175,6 +181,8 @@ def audit(
 ) -> None:
     """Check every row of a data folder or file, and find duplicates and leaks between splits.
 
+    Leaks and invalid rows end in exit code 2, after the report.
+
     Args:
         data: a folder laid out as DATASET/SPLIT.csv.gz, or one CSV file; default $FOCUS_DATA.
         task: only this task; needed for a single file.
@@ -195,12 +203,19 @@ def audit(
                 lines[name] = bar.add_task(name, total=total)
             bar.update(lines[name], completed=done)
 
-        reports = audit_module.audit(files, workers or os.cpu_count() or 1, advance)
+        reports = audit_module.audit(files, _threads(workers), advance)
     leaks = sum(report.leaks for report in reports)
     if json:
         _print_json({"results": [asdict(report) for report in reports], "leaks": leaks})
-        return
-    text = TextTable(title=f"audit of {Path(data).name}")
+    else:
+        _print_audit(Path(data).name, reports)
+    invalid = sum(report.rows - report.valid for report in reports)
+    if leaks or invalid:
+        raise UserError(f"{leaks:,} puzzles are in two files, {invalid:,} rows are invalid")
+
+
+def _print_audit(name: str, reports: list[audit_module.FileReport]) -> None:
+    text = TextTable(title=f"audit of {name}")
     headings = ("dataset", "rows", "valid", "unique", "canonical", "duplicates", "leaks")
     for heading in headings:
         text.add_column(heading, justify="left" if heading == "dataset" else "right")

@@ -16,14 +16,15 @@ from rich.table import Table as TextTable
 
 from focus.config import to_json
 from focus.data.sources import File, open_source
-from focus.data.splits import make_splits
+from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
 from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
 from focus.evaluation.stopping import check_stop
 from focus.evaluation.turns import check_turns, try_turned
-from focus.files import write_text
+from focus.files import check_writable, write_text
+from focus.folders import MANIFEST
 from focus.model.checkpoint import Model, checkpoint_folder, fetch, has_adapter, load_model
 from focus.training.config import RunConfig, read_config
 
@@ -62,8 +63,9 @@ def eval_(
         checkpoint: a released name, a checkpoint folder, a run's folder (its best checkpoint),
             or a hub id.
         task: sudoku or maze; checked against the checkpoint.
-        data: a folder, a CSV file (its mazes may be of another size than those of training),
-            hub, hub:OWNER/NAME or generated; default as in training.
+        data: a folder, a CSV file (all of it, unless it is what was trained on; its mazes may be
+            of another size than those of training), hub, hub:OWNER/NAME or generated; default
+            as in training.
         split: train, validation or test.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
         stop: a puzzle whose answer obeys the rules takes no further steps (sudoku): as right as
@@ -79,21 +81,21 @@ def eval_(
     file = Path(data or "")
     side = side_of_file(file) if file.is_file() else None
     solver, config = load_checkpoint(checkpoint, task, side)
-    if split not in ("train", "validation", "test"):
+    if split not in SPLITS:
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
         raise UserError(f"--limit takes a number from 1, not {limit}")
     check_turns(solver, turns)
     check_stop(solver, stop)
     source = open_source(data or _training_source(config))
-    # A single file is evaluated whole, whatever split it may have been cut from.
-    whole = isinstance(source, File)
-    table = (
-        source.load(config.task, split)
-        if whole
-        else make_splits(source, config.task).tables()[split]
-    )
+    # A file is evaluated whole, unless the checkpoint learnt from a part of it.
+    if isinstance(source, File) and source.path.resolve() != Path(config.data).resolve():
+        table, split = source.load(config.task, split), "all"
+    else:
+        table = load_split(source, config.task, split)
     table = table if limit is None else table[:limit]
+    if out:
+        _claim(Path(out))
     with (
         Progress(console=Console(stderr=True), transient=True) as bar,
         controlled(solver, control),
@@ -140,6 +142,13 @@ def eval_(
             f"; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}" if "adapter" in about else ""
         )
         print(f"control: {control}{size}")
+
+
+def _claim(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, or that holds something else, before the work."""
+    if any((folder / name).exists() for name in (MANIFEST, "metrics.jsonl", "last", "best")):
+        raise UserError(f"{folder} holds a run or a checkpoint; choose another --out")
+    check_writable(folder)
 
 
 def _numbers(text: str) -> list[int]:

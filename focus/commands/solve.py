@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from focus.commands.evaluate import load_checkpoint
-from focus.data.table import Table
+from focus.data.table import Table, read_text
 from focus.errors import GivenUpError, UserError
 from focus.evaluation.source import Evaluation
 from focus.evaluation.stopping import check_stop
@@ -129,13 +129,19 @@ def _turn(
 def _puzzle_text(puzzle: str) -> str:
     if puzzle == "-":
         return sys.stdin.read()
+    path = Path(puzzle)
     try:
-        path = Path(puzzle)
-        if not path.is_file() and (path.is_dir() or re.fullmatch(_FILE_NAME, puzzle)):
-            raise UserError(f"no such file: {puzzle}; give a puzzle, or a file that holds one")
-        return path.read_text(encoding="utf-8") if path.is_file() else puzzle
+        is_file, is_folder = path.is_file(), path.is_dir()
     except (OSError, ValueError):  # too long for a file name: it is a puzzle
         return puzzle
+    if is_file:
+        text = read_text(path)
+        if re.match(r"(\w+,)*question(,|\s)", text):
+            raise UserError(f"{puzzle} is a CSV of puzzles; one is solved at a time: paste one")
+        return text
+    if is_folder or re.fullmatch(_FILE_NAME, puzzle):
+        raise UserError(f"no such file: {puzzle}; give a puzzle, or a file that holds one")
+    return puzzle
 
 
 @torch.no_grad()

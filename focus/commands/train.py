@@ -18,9 +18,10 @@ from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
 from focus.files import only_one
 from focus.recipes import BACKBONES, METHODS, TASKS, TEACHERS, recipe, teacher
+from focus.recipes.methods import method_of
 from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
-from focus.training.loop import NotFiniteError, Trainer
+from focus.training.loop import NotFiniteError, Trainer, holds_a_run
 from focus.training.memory import MemoryEstimate
 
 _MINUTE = 60.0
@@ -46,8 +47,9 @@ def _signature(
     if words[0].endswith(".json"):
         name = Path(words[0]).parent.name
     folder = f"runs-out/{name}"
-    if "--resume" in words:
-        base = _stored(words, folder) or base
+    if "--resume" in words and (stored := _stored(words, folder)):
+        _check_same(words[0], base, stored)
+        base = stored
 
     def train(
         config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
@@ -73,6 +75,25 @@ def _stored(words: Sequence[str], default: str) -> RunConfig | None:
         given.append(words[words.index("--out") + 1])
     path = Path(given[-1] if given else default, "config.json")
     return read_config(path) if path.is_file() else None
+
+
+def _check_same(name: str, named: RunConfig, stored: RunConfig) -> None:
+    """Refuse to go on with a run of another task, or another backbone or method where named."""
+    parts = [] if name.endswith(".json") else name.split("/")[1:]
+
+    def about(config: RunConfig) -> list[str]:
+        words = [config.task.name]
+        if any(part in BACKBONES for part in parts):
+            words.append(config.solver.backbone.name)
+        if any(part in METHODS for part in parts) or "trm" in map(method_of, (named, stored)):
+            words.append(method_of(config))
+        return words
+
+    if about(named) != about(stored):
+        raise UserError(
+            f"--resume: the folder holds a run of {'/'.join(about(stored))}, not of "
+            f"{'/'.join(about(named))}; choose another --out"
+        )
 
 
 def _choices() -> str:
@@ -109,8 +130,7 @@ def teach() -> None:
 
 def run(config: RunConfig, folder: Path, resume: bool) -> None:
     """Train, with a live line of progress."""
-    started = any((folder / name).exists() for name in ("metrics.jsonl", "last", "best"))
-    if started and not resume:
+    if holds_a_run(folder) and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
     device = "cpu"
     if torch.cuda.is_available():

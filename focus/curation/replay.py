@@ -13,6 +13,7 @@ from focus.errors import UserError
 from focus.model.solver import Solver, evaluating
 from focus.model.state import State, pick_states
 from focus.random import uniform
+from focus.ranges import check_from
 from focus.tasks.base import StepWeights
 from focus.tasks.records import Problem, Target, constant
 
@@ -32,13 +33,13 @@ class CurationConfig:
     # (ours) also replay the end of a rollout that ends exact, so that it stays: where there is no
     # candidate, and for half of those that have one
     hold: bool = False
-    step_weights: StepWeights = "linear"
+    step_weights: StepWeights = "linear"  # weights of the losses of the h replayed steps
 
     def __post_init__(self):
         if not 0 < self.rho <= 1 or self.epsilon <= 0:
             raise UserError("curation.rho lies above 0 and up to 1, curation.epsilon above 0")
-        if self.beta < 0:
-            raise UserError(f"curation.beta is a weight from 0, not {self.beta}")
+        check_from(0, {"curation.beta": self.beta})
+        check_from(0, {"curation.candidates": min(self.candidates, default=-1)})
 
 
 @dataclass(frozen=True)

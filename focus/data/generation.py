@@ -75,7 +75,7 @@ def generate_table(
         if fruitless == _MOST_FRUITLESS:
             raise UserError(
                 f"only {done} different puzzles found, {order.count} were asked for; "
-                "try another seed or mode, or ask for fewer"
+                "try another seed, mode or size, or ask for fewer"
             )
     questions, answers = (
         np.concatenate(column)[: order.count] for column in zip(*taken, strict=True)
@@ -89,6 +89,8 @@ def generate_file(
     task: Task, order: Order, path: Path, progress: Callable[[int], None] = lambda done: None
 ) -> Table:
     """Generate into a CSV file; its parts folder is removed once the file is whole."""
+    if path.exists():
+        raise UserError(f"{path} is there already; remove it, or choose another output")
     parts = path.with_name(path.name + ".parts")
     table = generate_table(task, order, parts, progress)
     write_table(path, table, task)

@@ -17,6 +17,7 @@ from focus.errors import UserError
 from focus.tasks.base import Task
 
 DATA_VARIABLE = "FOCUS_DATA"
+_MOST_BARREN = 5  # rounds in a row of which less than 1 % is new
 
 
 class Source(Protocol):
@@ -136,11 +137,11 @@ class Generated:
             )
             unit += count
             fresh = index.add_unseen(new_questions)
-            barren = 0 if fresh.any() else barren + 1
-            if barren == 20:
+            barren = 0 if fresh.sum() * 100 >= count else barren + 1
+            if barren == _MOST_BARREN or not (len(questions) or fresh.any()):
                 raise UserError(
                     f"the generator finds no more than {len(questions)} different {task.name} "
-                    f"puzzles, {count} were asked for"
+                    f"puzzles with these settings of the task, {count} were asked for"
                 )
             questions = np.concatenate([questions, new_questions[fresh]])
             answers = np.concatenate([answers, new_answers[fresh]])

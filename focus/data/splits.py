@@ -4,17 +4,20 @@
 first 1,000 rows of `test`, test on the others. Maze: a 900/100 split of `train` by seed 42, test
 on all of `test`. `paper` is the paper's protocol for the full Sudoku-Extreme corpus: validate on
 its first 1,000 puzzles, test on 1,000 drawn from the others with seed 20260831; its maze splits
-are the same as here.
+are the same as here. A folder that has a validation file, such as `focus data prepare` writes, is
+taken as it was divided.
 """
 
+import functools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from focus.data.sources import File, Source
+from focus.data.sources import File, Folder, Source
 from focus.data.table import Table, write_table
 from focus.errors import UserError
 from focus.files import sha256, write_text
@@ -25,6 +28,7 @@ VALIDATION_ROWS = 1_000
 PAPER_TEST_ROWS = 1_000
 PAPER_SEED = 20260831
 HOLD_OUT_SEED = 42
+SPLITS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -44,43 +48,67 @@ class Splits:
 
 def make_splits(source: Source, task: Task, protocol: Protocol = "standard") -> Splits:
     """Load a source and divide it; a single file into eight, one and one tenth of its rows."""
+    divided = _is_divided(source, task)
+    if divided and protocol != "standard":
+        raise UserError(f"{source.describe()} is divided already: it has a validation file")
+    load = functools.cache(functools.partial(source.load, task))
+    tables = [_split(name, source, task, load, protocol) for name in SPLITS]
+    known_as = "one file" if isinstance(source, File) else "as divided" if divided else protocol
+    return Splits(known_as, source.describe(), *tables)
+
+
+def load_split(source: Source, task: Task, name: str) -> Table:
+    """One table of the standard protocol; nothing is loaded that it does not need."""
+    return _split(name, source, task, functools.partial(source.load, task), "standard")
+
+
+def _is_divided(source: Source, task: Task) -> bool:
+    return isinstance(source, Folder) and source.has(task, "validation")
+
+
+def _split(
+    name: str, source: Source, task: Task, load: Callable[[str], Table], protocol: Protocol
+) -> Table:
     if isinstance(source, File):
-        return _cut(source, task)
-    train, test = source.load(task, "train"), source.load(task, "test")
+        return _cut(source, load("train"))[name]
+    if _is_divided(source, task):
+        return load(name)
     if task.validation_from == "test":
-        held = min(VALIDATION_ROWS, len(test) // 2)
-        if protocol == "paper":
-            if len(test) < VALIDATION_ROWS + PAPER_TEST_ROWS:
-                raise UserError(
-                    f"the paper's protocol draws {PAPER_TEST_ROWS} test puzzles after "
-                    f"{VALIDATION_ROWS} for validation; the corpus has only {len(test)} rows"
-                )
-            drawn = np.random.default_rng(PAPER_SEED).choice(
-                len(test) - VALIDATION_ROWS, PAPER_TEST_ROWS, replace=False
-            )
-            chosen = VALIDATION_ROWS + np.sort(drawn)
-        else:
-            chosen = np.arange(held, len(test))
-        return Splits(protocol, source.describe(), train, test[:held], test[chosen])
+        return load("train") if name == "train" else _of_test(load("test"), name, protocol)
+    if name == "test":
+        return load("test")
+    train = load("train")
     order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(train))
     kept = len(train) - len(train) // 10
-    return Splits(
-        protocol, source.describe(), train[np.sort(order[:kept])],
-        train[np.sort(order[kept:])], test,
-    )  # fmt: skip
+    return train[np.sort(order[:kept] if name == "train" else order[kept:])]
 
 
-def _cut(source: File, task: Task) -> Splits:
-    table = source.load(task, "train")
+def _of_test(test: Table, name: str, protocol: Protocol) -> Table:
+    """Validation and test puzzles of a test file."""
+    held = min(VALIDATION_ROWS, len(test) // 2)
+    if name == "validation":
+        return test[:held]
+    if protocol == "standard":
+        return test[held:]
+    if len(test) < VALIDATION_ROWS + PAPER_TEST_ROWS:
+        raise UserError(
+            f"the paper's protocol draws {PAPER_TEST_ROWS} test puzzles after "
+            f"{VALIDATION_ROWS} for validation; the corpus has only {len(test)} rows"
+        )
+    drawn = np.random.default_rng(PAPER_SEED).choice(
+        len(test) - VALIDATION_ROWS, PAPER_TEST_ROWS, replace=False
+    )
+    return test[VALIDATION_ROWS + np.sort(drawn)]
+
+
+def _cut(source: File, table: Table) -> dict[str, Table]:
     tenth = len(table) // 10
     if tenth == 0:
         raise UserError(f"{source.path} has {len(table)} puzzles; to train on it takes 10 or more")
     order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(table))
-    test, validation, train = np.split(order, [tenth, 2 * tenth])
-    return Splits(
-        "one file", source.describe(), table[np.sort(train)], table[np.sort(validation)],
-        table[np.sort(test)],
-    )  # fmt: skip
+    parts = np.split(order, [tenth, 2 * tenth])
+    found = zip(("test", "validation", "train"), parts, strict=True)
+    return {name: table[np.sort(part)] for name, part in found}
 
 
 def write_splits(splits: Splits, task: Task, folder: Path) -> Path:

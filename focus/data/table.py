@@ -54,7 +54,7 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path} is a damaged gzip file ({error}); get it again") from error
     except UnicodeDecodeError as error:
         raise UserError(
-            f"{path} is not UTF-8 text (byte {error.start}); a CSV is needed"
+            f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8"
         ) from error
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error

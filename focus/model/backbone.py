@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from focus.errors import UserError
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
+from focus.ranges import check_from, check_shares
 from focus.tasks.base import Task
 from focus.tasks.prompt import PromptTokens, tokenize_prompt
 from focus.tasks.records import Problem
@@ -35,6 +36,10 @@ class BackboneConfig:
         False  # no adapter: the language model's own features, and no pass back through it
     )
     gradient_checkpointing: bool = False  # recompute activations: less memory, a third slower
+
+    def __post_init__(self):
+        check_from(1, {"solver.backbone.rank": self.rank, "solver.backbone.alpha": self.alpha})
+        check_shares({"solver.backbone.lora-dropout": self.lora_dropout})
 
 
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._dynamo.exc import BackendCompilerFailed
 
 _LENGTH = 200  # of what the compiler says; it may print a program
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, compiled when it is first called; as it is where the compiler fails."""
+    # Imported here: it takes a second, which most commands can do without.
+    from torch._dynamo.exc import BackendCompilerFailed
+
     # It tells of choices of its own, once for each kernel.
     warnings.filterwarnings("ignore", message=r"\s*Online softmax is disabled", module="torch")
     logging.getLogger("torch._inductor.select_algorithm").setLevel(logging.ERROR)

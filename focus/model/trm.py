@@ -25,6 +25,7 @@ from torch.nn import functional
 from focus.errors import UserError
 from focus.model.precision import EPSILON, mixed_precision, rms_norm, working_dtype
 from focus.model.state import State
+from focus.ranges import check_from
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
@@ -51,9 +52,17 @@ class TRMConfig:
     targets: Literal["answer", "all"] = "answer"
 
     def __post_init__(self):
-        if min(self.layers, self.outer, self.inner) < 1:
-            raise UserError("solver.trm.layers, outer and inner are numbers from 1")
-        if self.heads < 1 or self.width % (4 * self.heads):
+        check_from(
+            1,
+            {
+                "solver.trm.width": self.width,
+                "solver.trm.layers": self.layers,
+                "solver.trm.heads": self.heads,
+                "solver.trm.outer": self.outer,
+                "solver.trm.inner": self.inner,
+            },
+        )
+        if self.width % (4 * self.heads):
             raise UserError(
                 f"solver.trm.width ({self.width}) must be a multiple of four times "
                 f"solver.trm.heads ({self.heads})"

@@ -28,6 +28,7 @@ from focus.model.hops import HOP_WEIGHTS, Hops
 from focus.model.packed import Packed
 from focus.model.precision import RMSNorm, mixed_precision, rms_norm, working_dtype
 from focus.model.state import State
+from focus.ranges import check_from, check_shares
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
@@ -56,13 +57,23 @@ class UpdaterConfig:
     hop_hidden: int = 256  # hidden size of a hop
 
     def __post_init__(self):
-        if self.heads < 1 or self.width % self.heads:
+        check_from(
+            1,
+            {
+                "solver.updater.width": self.width,
+                "solver.updater.layers": self.layers,
+                "solver.updater.heads": self.heads,
+                "solver.updater.hop-width": self.hop_width,
+                "solver.updater.hop-hidden": self.hop_hidden,
+            },
+        )
+        check_from(0, {"solver.updater.registers": self.registers})
+        check_shares({"solver.updater.dropout": self.dropout, "solver.updater.leak": self.leak})
+        if self.width % self.heads:
             raise UserError(
                 f"solver.updater.width ({self.width}) must be a multiple of solver.updater.heads "
                 f"({self.heads})"
             )
-        if not 0 <= self.leak <= 1:
-            raise UserError(f"solver.updater.leak is a share from 0 to 1, not {self.leak}")
         if not 0 < self.damping <= 1:
             raise UserError(f"solver.updater.damping lies above 0 and up to 1, not {self.damping}")
         if self.hops < 0 or (self.hops and self.hop_width % HOP_WEIGHTS):

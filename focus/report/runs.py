@@ -16,6 +16,8 @@ from focus.report.table import Rate
 from focus.tasks import Maze, Sudoku
 from focus.training.config import RunConfig, read_config
 
+_HELD_OUT = ("test", "all", None)  # all of a file; evaluations did not always say
+
 
 @dataclass(frozen=True)
 class Evaluated:
@@ -146,7 +148,7 @@ def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferr
                         found["compared"], found["average"],
                     )
                 )  # fmt: skip
-            elif found.get("split", "test") == "test" and (file.parent / "config.json").is_file():
+            elif (file.parent / "config.json").is_file() and found.get("split") in _HELD_OUT:
                 evaluated.append(_evaluated(file, found))
     if not evaluated and not transferred:
         raise UserError(

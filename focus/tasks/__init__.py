@@ -1,6 +1,6 @@
 """The tasks by name: Sudoku and Maze here, others through the entry point group `focus.tasks`."""
 
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 from focus.errors import UserError
 from focus.tasks.base import Task
@@ -18,7 +18,27 @@ def task_class(name: str) -> type[Task]:
     others = {entry.name: entry for entry in entry_points(group=_GROUP)}
     if name not in others:
         raise UserError(f"unknown task {name!r}; known tasks: {', '.join(known_tasks())}")
-    return others[name].load()
+    return _loaded(others[name])
+
+
+def _loaded(entry: EntryPoint) -> type[Task]:
+    """The class behind an entry point; refuses what would fail later without saying why."""
+    try:
+        found = entry.load()
+    except Exception as error:  # whatever another package does when it is imported
+        raise UserError(
+            f"the task {entry.name!r} ({entry.value}) fails to load: {error}"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Task)):
+        raise UserError(f"the task {entry.name!r} ({entry.value}) is no class derived from Task")
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise UserError(f"the task {entry.name!r} ({entry.value}) lacks {', '.join(missing)}")
+    if found.name != entry.name:
+        raise UserError(
+            f"the task {entry.name!r} ({entry.value}) calls itself {found.name!r}: its name must "
+            "be that of its entry point, by which checkpoints find it"
+        )
+    return found
 
 
 def known_tasks() -> list[str]:

@@ -131,7 +131,7 @@ class Maze(Task):
                 if len(line) > self.size or ("." in text and len(line) < self.size):
                     raise UserError(
                         f"line {number} of the maze has {len(line)} characters, "
-                        f"{self.size} are needed"
+                        f"{self.size} are needed: a maze is a square"
                     )
             lines = [line.ljust(self.size) for line in lines]
         question = self.encode_questions(["".join(lines)])[0]
@@ -248,10 +248,10 @@ class Maze(Task):
         self, seed: int, first_unit: int, count: int, mode: str,
         seeds: Codes | None = None, like: Codes | None = None,
     ) -> tuple[Codes, Codes]:  # fmt: skip
-        if self.least_moves >= self.cells:
+        if self.least_moves >= self.cells * (1 - self.wall_share[0]):
             raise UserError(
-                f"no {self.size}x{self.size} maze has a path of {self.least_moves} moves: "
-                "take a larger one, or a smaller min_path"
+                f"a {self.size}x{self.size} maze has no room for a path of {self.least_moves} "
+                "moves: take a larger one, or a smaller task.min-path"
             )
         mazes = maze_generator.generate_mazes(
             self.size, seed, first_unit, count, self.least_moves, self.wall_share,

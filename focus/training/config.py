@@ -8,6 +8,7 @@ from focus.config import build, read_values
 from focus.curation.replay import CurationConfig
 from focus.errors import UserError
 from focus.model.solver import SolverConfig
+from focus.ranges import check_above_zero, check_from, check_shares
 from focus.tasks import Sudoku, Task
 from focus.tasks.base import StepWeights
 from focus.training.carry import CarryConfig
@@ -31,11 +32,28 @@ class OptimizerConfig:
     warmup: int = 300  # updates
     # (share of the run, share of the peak): half a cosine from the peak to the first and so on
     knots: tuple[tuple[float, float], ...] = ((1.0, 0.02),)
-    weight_decay: float = 0.01
+    weight_decay: float = 0.01  # of all that is trained; times the learning rate
     beta2: float = 0.95  # AdamW's; its first beta is 0.9
     momentum: float = 0.95  # Muon's
     clip: float = 1.0  # norm of the gradient
     ema: float = 0.0  # decay of the averaged weights that are evaluated; 0 = off
+
+    def __post_init__(self):
+        check_from(1, {"optimizer.batch": self.batch, "optimizer.accumulate": self.accumulate})
+        check_from(
+            0,
+            {
+                "optimizer.updates": self.updates,
+                "optimizer.learning-rate": self.learning_rate,
+                "optimizer.lora-learning-rate": self.lora_learning_rate,
+                "optimizer.warmup": self.warmup,
+                "optimizer.weight-decay": self.weight_decay,
+            },
+        )
+        check_above_zero({"optimizer.clip": self.clip})
+        check_shares({"optimizer.ema": self.ema, "optimizer.momentum": self.momentum})
+        if not 0 <= self.beta2 < 1:
+            raise UserError(f"optimizer.beta2 lies from 0 to below 1, not {self.beta2}")
 
 
 @dataclass(frozen=True)
@@ -56,6 +74,15 @@ class ReplayConfig:
     base_mixture: tuple[float, float, float] = (1.0, 0.0, 0.0)
     fixed_mixture: tuple[float, float, float] = (0.50, 0.25, 0.25)
 
+    def __post_init__(self):
+        first, last = self.probability
+        check_shares({"replay.start": self.start, "replay.ramp": self.ramp})
+        check_shares({"replay.probability": first, "replay.probability (last)": last})
+        check_from(0, {"replay.weight": self.weight})
+        for name, mixture in (("base", self.base_mixture), ("fixed", self.fixed_mixture)):
+            if not abs(sum(mixture) - 1) <= 1e-6 or min(mixture) < 0:
+                raise UserError(f"replay.{name}-mixture must be three shares that add up to 1")
+
 
 @dataclass(frozen=True)
 class TeacherConfig:
@@ -69,6 +96,12 @@ class TeacherConfig:
     steps: int = 4  # student steps that are aligned, at most
     # teacher's step for the student's step j: 4 j, j, or the last
     align: Literal["fourth", "index", "final"] = "fourth"
+
+    def __post_init__(self):
+        check_from(1, {"teacher.steps": self.steps})
+        check_from(0, {"teacher.weight": self.weight})
+        check_above_zero({"teacher.temperature": self.temperature})
+        check_shares({"teacher.start": self.start, "teacher.warmup": self.warmup})
 
 
 @dataclass(frozen=True)
@@ -108,27 +141,21 @@ class RunConfig:
 
     def __post_init__(self):
         optimizer, replay = self.optimizer, self.replay
-        at_least_one = {
-            "read-ahead": self.read_ahead,
-            "passes": self.passes,
-            "optimizer.batch": optimizer.batch,
-            "optimizer.accumulate": optimizer.accumulate,
-            "steps": self.steps,
-            "eval-steps": self.eval_steps,
-            "eval-rows": self.eval_rows,
-            "eval-every": self.eval_every,
-            "log-every": self.log_every,
-            "save-every": self.save_every,
-        }
-        for name, value in at_least_one.items():
-            if value < 1:
-                raise UserError(f"{name} must be at least 1, not {value}")
-        for name, value in {
-            "optimizer.updates": optimizer.updates,
-            "patience": self.patience,
-        }.items():
-            if value < 0:
-                raise UserError(f"{name} must not be negative, is {value}")
+        check_from(
+            1,
+            {
+                "read-ahead": self.read_ahead,
+                "passes": self.passes,
+                "steps": self.steps,
+                "eval-steps": self.eval_steps,
+                "eval-rows": self.eval_rows,
+                "eval-every": self.eval_every,
+                "log-every": self.log_every,
+                "save-every": self.save_every,
+            },
+        )
+        check_from(0, {"patience": self.patience})
+        check_shares({"train-share": self.train_share})
         if optimizer.batch % optimizer.accumulate:
             raise UserError(
                 f"optimizer.batch ({optimizer.batch}) must be a multiple of "
@@ -172,14 +199,6 @@ class RunConfig:
                     f"{name} ({value}) must be a multiple of read-ahead x passes ({self.round}): "
                     "what the language model has read is not stored"
                 )
-        shares_of_one = {
-            "optimizer.ema": optimizer.ema,
-            "optimizer.momentum": optimizer.momentum,
-            "train-share": self.train_share,
-        }
-        for name, value in shares_of_one.items():
-            if not 0 <= value <= 1:
-                raise UserError(f"{name} is a share from 0 to 1, not {value}")
         for name, points in (
             ("optimizer.knots", optimizer.knots),
             ("replay.stages", replay.stages),
@@ -187,9 +206,6 @@ class RunConfig:
             shares = [point[0] for point in points]
             if not shares or shares != sorted(shares) or shares[-1] != 1.0:
                 raise UserError(f"{name} must rise to a share of 1.0 of the run")
-        for name, mixture in (("base", replay.base_mixture), ("fixed", replay.fixed_mixture)):
-            if abs(sum(mixture) - 1) > 1e-6 or min(mixture) < 0:
-                raise UserError(f"replay.{name}-mixture must be three shares that add up to 1")
         if self.carry.steps:
             self._check_carried()
         if replay.method not in ("none", "fixed-mix"):
@@ -200,8 +216,6 @@ class RunConfig:
                         f"replay.stages: no curation.candidates t has t + h <= K_p for "
                         f"K_p = {K_p}, h = {h}"
                     )
-        if self.teacher.steps < 1 or self.teacher.temperature <= 0:
-            raise UserError("teacher.steps is a number from 1, teacher.temperature above 0")
 
     def _check_carried(self) -> None:
         """With carried states, replay is a puzzle that comes back (`comeback.py`)."""

@@ -41,6 +41,11 @@ from focus.training.step import Step
 _COIN = 71  # random stream
 
 
+def holds_a_run(folder: Path) -> bool:
+    """Whether a run was begun in the folder."""
+    return any((folder / name).exists() for name in ("metrics.jsonl", "last", "best"))
+
+
 class NotFiniteError(Exception):
     """A loss or gradient was not finite; the last checkpoint is untouched."""
 
@@ -87,6 +92,7 @@ class Trainer:
         self.update, self.best, self.seconds = 0, -1.0, 0.0
         self.best_energy: float | None = None  # a writer's answers have none
         self.fruitless = 0  # validations since the best one
+        self.claimed = False  # the folder is new, or its run goes on
 
     # --------------------------------------------------------------- one update
     def step(self) -> None:
@@ -144,6 +150,9 @@ class Trainer:
     # ------------------------------------------------------------------ the run
     def run(self, report: Callable[[int, dict], None] = lambda update, line: None) -> dict:
         """Train to the end, or until `patience` is; returns the last validation."""
+        if not self.claimed and holds_a_run(self.folder):
+            raise UserError(f"{self.folder} holds a run: resume() goes on with it")
+        self.claimed = True
         config, result = self.config, {}
         begun = time.monotonic() - self.seconds
         updates = config.optimizer.updates
@@ -236,7 +245,9 @@ class Trainer:
     def resume(self) -> None:
         """Go on from `last/`; from the start when a kill came before the first checkpoint."""
         folder, step = find_folder(self.folder / "last"), self.on_device
-        if folder is not None:
+        if folder is None:
+            self._check_unsaved()
+        else:
             weights, average, moments, tally, counters, carried = load_state(
                 folder, self.config, self.device
             )
@@ -253,3 +264,14 @@ class Trainer:
             self.seconds, self.fruitless = counters["seconds"], counters.get("fruitless", 0)
         if self.processes.first:
             self.metrics.rewind(self.update)
+        self.claimed = True
+
+    def _check_unsaved(self) -> None:
+        """Refuse to begin again where a state was saved that is gone now, or not whole."""
+        reached, last = self.metrics.last_update(), self.folder / "last"
+        due = min(self.config.save_every, self.config.optimizer.updates)
+        if last.exists() or reached >= due > 0:
+            raise UserError(
+                f"the run in {self.folder} came to update {reached:,}, and its state {last} is "
+                "missing or not whole: it cannot go on; choose another folder to begin again"
+            )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from focus.data.sources import File, Folder, Generated, Hub, open_source
-from focus.data.splits import make_splits, write_splits
+from focus.data.splits import load_split, make_splits, write_splits
 from focus.data.table import read_table, write_table
 from focus.errors import UserError
 from focus.tasks import Maze, Sudoku
@@ -48,6 +48,27 @@ def test_written_splits_can_be_read_and_list_their_ids(data_folder, tmp_path):
         again = read_table(tmp_path / "maze-hard" / entry["file"], task)
         assert (again.questions == table.questions).all()
     assert open_source(str(tmp_path)).load(task, "test").questions.shape == (1000, 900)
+
+
+def test_a_folder_that_is_divided_stays_so(tmp_path):
+    task = Sudoku(box=2)
+    splits = make_splits(Generated(train=30, test=12), task)
+    write_splits(splits, task, tmp_path)
+    again = make_splits(Folder(tmp_path), task)
+    assert again.protocol == "as divided"
+    for name, table in again.tables().items():
+        assert (table.questions == splits.tables()[name].questions).all()
+        assert len(load_split(Folder(tmp_path), task, name)) == len(table)
+    with pytest.raises(UserError, match="is divided already: it has a validation file"):
+        make_splits(Folder(tmp_path), task, "paper")
+
+
+def test_only_the_files_that_a_split_needs_are_read(tmp_path):
+    task = Sudoku(box=2)
+    write_table(tmp_path / "test.csv", Generated(test=10).load(task, "test"), task)
+    assert [len(load_split(Folder(tmp_path), task, n)) for n in ("validation", "test")] == [5, 5]
+    with pytest.raises(UserError, match="no train data"):
+        load_split(Folder(tmp_path), task, "train")
 
 
 def test_a_corpus_too_small_for_the_paper_is_refused():

@@ -1,13 +1,14 @@
 """Evaluation, solving, and their commands, on a trained run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from focus.cli import main
-from focus.data.sources import open_source
+from focus.data.sources import Generated, open_source
 from focus.data.splits import make_splits
 from focus.data.table import Table, read_table, write_table
 from focus.evaluation.source import evaluate
@@ -77,9 +78,32 @@ def test_a_file_is_evaluated_whole_and_the_task_is_checked(run, tmp_path, capsys
     write_table(tmp_path / "mine.csv", Table(questions, answers, np.arange(30), "mine", {}), task)
     words = ["eval", str(run), "--data", str(tmp_path / "mine.csv"), "--steps", "2", "--json"]
     assert main([*words, "--task", "sudoku"]) == 0
-    assert json.loads(capsys.readouterr().out)["results"][0]["n"] == 30
+    told = json.loads(capsys.readouterr().out)
+    assert (told["results"][0]["n"], told["split"]) == (30, "all")
     assert main([*words, "--task", "maze"]) == 2
     assert "solves sudoku, not maze" in capsys.readouterr().err
+
+
+def test_of_the_file_that_was_trained_on_the_held_out_part_is_evaluated(tmp_path, capsys):
+    config = tiny_run("sudoku", updates=1)
+    file = tmp_path / "mine.csv"
+    write_table(file, Generated(train=50, test=1).load(config.task, "train"), config.task)
+    Trainer(replace(config, data=str(file)), tmp_path / "run").run()
+    for words in ([], ["--data", str(file)]):
+        assert main(["eval", str(tmp_path / "run"), *words, "--steps", "1", "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert (told["results"][0]["n"], told["split"]) == (5, "test")
+
+
+def test_answers_are_not_written_over_a_run(run, tmp_path, capsys):
+    before = (run / "config.json").read_bytes()
+    for folder in (run, run / "best"):
+        assert main(["eval", str(run), "--limit", "2", "--out", str(folder)]) == 2
+        assert "holds a run or a checkpoint" in capsys.readouterr().err
+    assert (run / "config.json").read_bytes() == before
+    (tmp_path / "file").touch()
+    assert main(["eval", str(run), "--limit", "2", "--out", str(tmp_path / "file")]) == 2
+    assert "cannot write to" in capsys.readouterr().err
 
 
 def test_solve_takes_an_argument_a_file_or_standard_input(run, tmp_path, capsys, monkeypatch):
@@ -98,6 +122,20 @@ def test_solve_takes_an_argument_a_file_or_standard_input(run, tmp_path, capsys,
     assert answers[0]["answer"][0] == "1"
     assert main(["solve", puzzle, "--checkpoint", str(run), "--watch", "--steps", "2"]) == 0
     assert "step 2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("1...34....21...3".encode("utf-16"), "is not UTF-8 text"),
+        (b"question,answer\n1...34....21...3,1234341243212143\n", "is a CSV of puzzles"),
+    ],
+)
+def test_a_file_that_holds_no_puzzle_is_told_from_one(run, tmp_path, capsys, content, why):
+    file = tmp_path / "puzzle.txt"
+    file.write_bytes(content)
+    assert main(["solve", str(file), "--checkpoint", str(run)]) == 2
+    assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -280,7 +280,7 @@ def test_an_unreachable_goal_is_refused():
 
 
 def test_a_path_longer_than_the_maze_is_not_searched_for():
-    with pytest.raises(UserError, match="no 3x3 maze has a path of 9 moves"):
+    with pytest.raises(UserError, match="a 3x3 maze has no room for a path of 9 moves"):
         Maze(size=3, min_path=9).generate(0, 0, 1, "distant")
 
 

@@ -11,6 +11,7 @@ import torch
 
 from focus.cli import main
 from focus.data.sources import Generated
+from focus.errors import UserError
 from focus.random import example_keys
 from focus.tasks import task_class
 
@@ -30,6 +31,23 @@ def latin(tmp_path, monkeypatch):
     importlib.invalidate_caches()
     yield task_class("latin")()
     sys.modules.pop("latin_squares", None)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("foo = latin_squares:LatinSquares", "calls itself 'latin': its name must be that of its"),
+        ("foo = latin_squares:nothing", "fails to load: .* has no attribute 'nothing'"),
+        ("foo = latin_squares:Channel", "is no class derived from Task"),
+        ("foo = focus.tasks.base:Task", "lacks .*cells"),
+    ],
+)
+def test_a_task_that_would_fail_later_is_refused_when_it_is_named(latin, tmp_path, entry, why):
+    entries = tmp_path / "site" / "latin_squares-0.1.dist-info" / "entry_points.txt"
+    entries.write_text(f"[focus.tasks]\n{entry}\n")
+    importlib.invalidate_caches()
+    with pytest.raises(UserError, match=why):
+        task_class("foo")
 
 
 def test_the_example_keeps_the_protocol(latin):

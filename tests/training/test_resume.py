@@ -15,10 +15,12 @@ import pytest
 import torch
 
 from focus.cli import main
+from focus.config import to_json
 from focus.errors import UserError
 from focus.evaluation.source import evaluate
-from focus.files import only_one
+from focus.files import only_one, write_text
 from focus.model.checkpoint import load_model, trained_weights
+from focus.recipes import recipe
 from focus.training.loop import NotFiniteError, Trainer
 from tests.training.samples import tiny_run
 
@@ -213,6 +215,40 @@ def test_a_run_cut_off_while_replacing_a_checkpoint_uses_the_old_one(tmp_path):
     trainer = Trainer(config, tmp_path)
     trainer.resume()
     assert trainer.update == 2
+
+
+@pytest.mark.parametrize("lost", ["last", "last/manifest.json"])
+def test_a_run_whose_state_was_lost_is_not_begun_again(tmp_path, lost):
+    config = tiny_run("sudoku", updates=2)
+    Trainer(config, tmp_path).run()
+    best = (tmp_path / "best" / "manifest.json").read_bytes()
+    path = tmp_path / lost
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+    with pytest.raises(UserError, match=r"its state .*is missing or not whole"):
+        Trainer(config, tmp_path).resume()
+    assert (tmp_path / "best" / "manifest.json").read_bytes() == best
+
+
+def test_a_folder_with_a_run_is_not_trained_into(tmp_path):
+    config = tiny_run("sudoku", updates=1)
+    Trainer(config, tmp_path).run()
+    with pytest.raises(UserError, match=r"holds a run: resume\(\) goes on with it"):
+        Trainer(config, tmp_path).run()
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("train mini-maze", "a run of sudoku, not of maze"),
+        ("train mini-sudoku/random", "a run of sudoku/focus, not of sudoku/random"),
+        ("train mini-sudoku/tiny-llama", "a run of sudoku/none, not of sudoku/tiny-llama"),
+        ("teach mini-sudoku", "a run of sudoku/focus, not of sudoku/trm"),
+    ],
+)
+def test_a_run_does_not_go_on_as_another_one(tmp_path, capsys, words, why):
+    write_text(tmp_path / "config.json", to_json(recipe("mini-sudoku")))
+    assert main([*words.split(), "--out", str(tmp_path), "--resume"]) == 2
+    assert why in capsys.readouterr().err
 
 
 def test_another_config_is_not_resumed(tmp_path):
