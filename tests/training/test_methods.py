@@ -248,23 +248,25 @@ def test_mazes_that_are_solved_at_the_start_keep_the_fallback():
     assert not always_a_candidate(sudoku, rows, (0, 2))  # one that ends solved has none
 
 
-def test_settings_that_contradict_each_other_are_refused():
+@pytest.mark.parametrize(
+    ("part", "wrong", "message"),
+    [
+        ("optimizer", {"batch": 10}, "multiple"),
+        ("optimizer", {"accumulate": 0}, "optimizer.accumulate"),
+        ("optimizer", {"knots": ((0.5, 0.1),)}, "knots"),
+        ("optimizer", {"ema": 1.5}, "optimizer.ema"),
+        ("replay", {"stages": ((1.0, 2, 4),)}, "K_p = 2"),
+        ("replay", {"stages": ()}, "replay.stages"),
+        ("replay", {"base_mixture": (0.5, 0.1, 0.1)}, "base-mixture"),
+        ("", {"log_every": 0}, "log-every"),
+        ("", {"eval_rows": 0}, "eval-rows"),
+        ("", {"steps": 0}, "steps"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(part, wrong, message):
     config = RunConfig()
-    optimizer, replay = config.optimizer, config.replay
-    for wrong, message in (
-        ({"optimizer": replace(optimizer, batch=10)}, "multiple"),
-        ({"optimizer": replace(optimizer, accumulate=0)}, "optimizer.accumulate"),
-        ({"optimizer": replace(optimizer, knots=((0.5, 0.1),))}, "knots"),
-        ({"optimizer": replace(optimizer, ema=1.5)}, "optimizer.ema"),
-        ({"replay": replace(replay, stages=((1.0, 2, 4),))}, "K_p = 2"),
-        ({"replay": replace(replay, stages=())}, "replay.stages"),
-        ({"replay": replace(replay, base_mixture=(0.5, 0.1, 0.1))}, "base-mixture"),
-        ({"log_every": 0}, "log-every"),
-        ({"eval_rows": 0}, "eval-rows"),
-        ({"steps": 0}, "steps"),
-    ):
-        with pytest.raises(UserError, match=message):
-            replace(config, **wrong)
+    with pytest.raises(UserError, match=message):
+        replace(config, **({part: replace(getattr(config, part), **wrong)} if part else wrong))
 
 
 def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
