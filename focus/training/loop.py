@@ -18,7 +18,7 @@ from focus.data.splits import Splits, make_splits
 from focus.errors import UserError
 from focus.evaluation.source import evaluate, join
 from focus.files import write_text
-from focus.folders import find_folder
+from focus.folders import find_folder, was_being_written
 from focus.model.checkpoint import build_model, load_weights, save_model, trained_weights
 from focus.model.solver import Solver
 from focus.random import example_keys, uniform
@@ -267,10 +267,13 @@ class Trainer:
         self.claimed = True
 
     def _check_unsaved(self) -> None:
-        """Refuse to begin again where a state was saved that is gone now, or not whole."""
+        """Refuse to begin again where a state was saved that is gone now, or not whole.
+
+        A kill while the first one is written leaves none, and the lines of metrics up to it.
+        """
         reached, last = self.metrics.last_update(), self.folder / "last"
-        due = min(self.config.save_every, self.config.optimizer.updates)
-        if last.exists() or reached >= due > 0:
+        ended = 0 < self.config.optimizer.updates <= reached and not was_being_written(last)
+        if last.exists() or reached > self.config.save_every or ended:
             raise UserError(
                 f"the run in {self.folder} came to update {reached:,}, and its state {last} is "
                 "missing or not whole: it cannot go on; choose another folder to begin again"

@@ -229,6 +229,18 @@ def test_a_run_whose_state_was_lost_is_not_begun_again(tmp_path, lost):
     assert (tmp_path / "best" / "manifest.json").read_bytes() == best
 
 
+def test_a_run_killed_while_its_first_state_was_written_begins_again(tmp_path):
+    config = tiny_run("sudoku", updates=2)
+    Trainer(config, tmp_path).run()
+    before = metrics(tmp_path)
+    os.replace(tmp_path / "last", tmp_path / ".last.new")
+    trainer = Trainer(config, tmp_path)
+    trainer.resume()
+    assert trainer.update == 0
+    trainer.run()
+    assert metrics(tmp_path) == before
+
+
 def test_a_folder_with_a_run_is_not_trained_into(tmp_path):
     config = tiny_run("sudoku", updates=1)
     Trainer(config, tmp_path).run()
