@@ -34,7 +34,7 @@ from focus.files import sha256, write_text
 from focus.folders import MANIFEST
 from focus.model.checkpoint import checkpoint_folder, fetch, load_model
 from focus.recipes import METHODS, recipe, teacher
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import Trainer
 
 UNTAUGHT = ("recurrent", "one-step", "direct", "base")  # a teacher is for methods of curation
@@ -84,6 +84,8 @@ def train(
     config: RunConfig, folder: Path, device: str, steps: tuple[int, ...], rows: int | None
 ) -> dict:
     """Train and test one run; what is kept of it."""
+    if (path := folder / "config.json").exists() and first_difference(read_config(path), config):
+        raise UserError(f"{folder} holds another run; choose another --out")
     shutil.rmtree(folder, ignore_errors=True)  # what was cut off begins again
     folder.mkdir(parents=True)
     trainer = Trainer(config, folder, device)

@@ -22,7 +22,8 @@ MANIFEST = "manifest.json"
 @contextlib.contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to fill, which replaces `folder` when the block ends without an error."""
-    fresh, stale = _fresh(folder), _stale(folder)
+    fresh = folder.with_name(f".{folder.name}.new")
+    stale = folder.with_name(f".{folder.name}.old")
     try:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
@@ -45,20 +46,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 def find_folder(folder: Path) -> Path | None:
     """The folder, or the one it was about to replace when the process was killed."""
-    return next((p for p in (folder, _stale(folder)) if (p / MANIFEST).is_file()), None)
-
-
-def was_being_written(folder: Path) -> bool:
-    """Whether the process was killed while it wrote the folder."""
-    return _fresh(folder).exists()
-
-
-def _fresh(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.new")
-
-
-def _stale(folder: Path) -> Path:
-    return folder.with_name(f".{folder.name}.old")
+    stale = folder.with_name(f".{folder.name}.old")
+    return next((path for path in (folder, stale) if (path / MANIFEST).is_file()), None)
 
 
 def check_folder(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import json as json_module
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -36,6 +37,10 @@ def _training_source(config: RunConfig) -> str | None:
     return None if os.path.isabs(config.data) and not Path(config.data).exists() else config.data
 
 
+def _is_one_of(path: Path, names: Sequence[str]) -> bool:
+    return path.resolve() in [Path(name).expanduser().resolve() for name in names]
+
+
 def load_checkpoint(
     checkpoint: str, task: str | None, side: int | None = None
 ) -> tuple[Model, RunConfig]:
@@ -66,7 +71,7 @@ def eval_(
         data: a folder, a CSV file (all of it, unless it is what was trained on; its mazes may be
             of another size than those of training), hub, hub:OWNER/NAME or generated; default
             as in training.
-        split: train, validation or test.
+        split: train, validation or test, where the data has them.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
         stop: a puzzle whose answer obeys the rules takes no further steps (sudoku): as right as
             all steps, and several times faster.
@@ -89,8 +94,9 @@ def eval_(
     check_stop(solver, stop)
     source = open_source(data or _training_source(config))
     # A file is evaluated whole, unless the checkpoint learnt from a part of it.
-    if isinstance(source, File) and source.path.resolve() != Path(config.data).resolve():
-        table, split = source.load(config.task, split), "all"
+    if isinstance(source, File) and not _is_one_of(source.path, [config.data]):
+        seen = _is_one_of(source.path, config.more_data)
+        table, split = source.load(config.task, split), "train" if seen else "all"
     else:
         table = load_split(source, config.task, split)
     table = table if limit is None else table[:limit]

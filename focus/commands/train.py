@@ -48,7 +48,7 @@ def _signature(
         name = Path(words[0]).parent.name
     folder = f"runs-out/{name}"
     if "--resume" in words and (stored := _stored(words, folder)):
-        _check_same(words[0], base, stored)
+        _check_same(base, stored)
         base = stored
 
     def train(
@@ -77,23 +77,23 @@ def _stored(words: Sequence[str], default: str) -> RunConfig | None:
     return read_config(path) if path.is_file() else None
 
 
-def _check_same(name: str, named: RunConfig, stored: RunConfig) -> None:
-    """Refuse to go on with a run of another task, or another backbone or method where named."""
-    parts = [] if name.endswith(".json") else name.split("/")[1:]
+def _check_same(named: RunConfig, stored: RunConfig) -> None:
+    """Refuse to go on with a run of another task, or with a TRM as an updater.
 
-    def about(config: RunConfig) -> list[str]:
-        words = [config.task.name]
-        if any(part in BACKBONES for part in parts):
-            words.append(config.solver.backbone.name)
-        if any(part in METHODS for part in parts) or "trm" in map(method_of, (named, stored)):
-            words.append(method_of(config))
-        return words
+    Backbone and method may be other than the recipe's, by flags that need not be given again.
+    """
+    for ours, theirs in (
+        (named.task.name, stored.task.name),
+        (_kind(named), _kind(stored)),
+    ):
+        if ours != theirs:
+            raise UserError(
+                f"--resume: the folder holds a run of {theirs}, not of {ours}; choose another --out"
+            )
 
-    if about(named) != about(stored):
-        raise UserError(
-            f"--resume: the folder holds a run of {'/'.join(about(stored))}, not of "
-            f"{'/'.join(about(named))}; choose another --out"
-        )
+
+def _kind(config: RunConfig) -> str:
+    return "a TRM (focus teach)" if config.solver.answer == "trm" else "a solver (focus train)"
 
 
 def _choices() -> str:
@@ -137,7 +137,7 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         torch.cuda.set_device(device)
     # Source and backbone are part of the run: it must find the same ones from any folder.
-    data = config.data or os.environ.get(DATA_VARIABLE) or "generated"
+    data = os.path.expanduser(config.data or os.environ.get(DATA_VARIABLE) or "generated")
     config = replace(config, data=os.path.abspath(data) if os.path.exists(data) else data)
     backbone = config.solver.backbone
     if os.path.isdir(backbone.name):
@@ -152,7 +152,8 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
             if resume:
                 trainer.resume()
             if resume and processes.first:
-                there = f"going on after update {trainer.update:,}"
+                who = f"{config.task.name}, {config.solver.backbone.name}, {method_of(config)}"
+                there = f"going on after update {trainer.update:,} ({who})"
                 Console(stderr=True).print(
                     there
                     if trainer.update

@@ -39,7 +39,7 @@ class CurationConfig:
         if not 0 < self.rho <= 1 or self.epsilon <= 0:
             raise UserError("curation.rho lies above 0 and up to 1, curation.epsilon above 0")
         check_from(0, {"curation.beta": self.beta})
-        check_from(0, {"curation.candidates": min(self.candidates, default=-1)})
+        check_from(0, {"curation.candidates": min(self.candidates, default=0)})
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from focus.errors import UserError
 from focus.tasks.base import Task
 
 DATA_VARIABLE = "FOCUS_DATA"
-_MOST_BARREN = 5  # rounds in a row of which less than 1 % is new
+_MOST_BARREN = 5  # rounds in a row of which less than 1 % is new, once
+_FEWEST_UNITS = 200  # were tried
 
 
 class Source(Protocol):
@@ -138,7 +139,8 @@ class Generated:
             unit += count
             fresh = index.add_unseen(new_questions)
             barren = 0 if fresh.sum() * 100 >= count else barren + 1
-            if barren == _MOST_BARREN or not (len(questions) or fresh.any()):
+            enough = unit - first_unit >= _FEWEST_UNITS
+            if enough and (barren >= _MOST_BARREN or not (len(questions) or fresh.any())):
                 raise UserError(
                     f"the generator finds no more than {len(questions)} different {task.name} "
                     f"puzzles with these settings of the task, {count} were asked for"

@@ -18,7 +18,7 @@ from focus.data.splits import Splits, make_splits
 from focus.errors import UserError
 from focus.evaluation.source import evaluate, join
 from focus.files import write_text
-from focus.folders import find_folder, was_being_written
+from focus.folders import find_folder
 from focus.model.checkpoint import build_model, load_weights, save_model, trained_weights
 from focus.model.solver import Solver
 from focus.random import example_keys, uniform
@@ -39,6 +39,7 @@ from focus.training.state import load_state, optimizer_tensors, restore_optimize
 from focus.training.step import Step
 
 _COIN = 71  # random stream
+_SAVED = ".saved"  # a file that tells that there was a state
 
 
 def holds_a_run(folder: Path) -> bool:
@@ -241,6 +242,7 @@ class Trainer:
                     "fruitless": self.fruitless, "seconds": self.seconds,
                 }, step.carried(),
             )  # fmt: skip
+            write_text(self.folder / _SAVED, "")
 
     def resume(self) -> None:
         """Go on from `last/`; from the start when a kill came before the first checkpoint."""
@@ -267,14 +269,10 @@ class Trainer:
         self.claimed = True
 
     def _check_unsaved(self) -> None:
-        """Refuse to begin again where a state was saved that is gone now, or not whole.
-
-        A kill while the first one is written leaves none, and the lines of metrics up to it.
-        """
-        reached, last = self.metrics.last_update(), self.folder / "last"
-        ended = 0 < self.config.optimizer.updates <= reached and not was_being_written(last)
-        if last.exists() or reached > self.config.save_every or ended:
+        """Refuse to begin again where a state was saved that is gone now, or not whole."""
+        last = self.folder / "last"
+        if last.exists() or (self.folder / _SAVED).exists():
             raise UserError(
-                f"the run in {self.folder} came to update {reached:,}, and its state {last} is "
-                "missing or not whole: it cannot go on; choose another folder to begin again"
+                f"the state of the run in {self.folder} was saved, and {last} is missing now or "
+                "not whole: it cannot go on; choose another folder to begin again"
             )

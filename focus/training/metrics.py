@@ -114,13 +114,6 @@ class MetricsFile:
         self.board_folder = folder / "tensorboard"
         self.board: Any = None
 
-    def last_update(self) -> int:
-        """The last update that has a line."""
-        if not self.path.exists():
-            return 0
-        found = map(_update_of, self.path.read_text(encoding="utf-8").splitlines())
-        return int(max((update for update in found if update < math.inf), default=0))
-
     def rewind(self, update: int) -> None:
         """Keep the lines before an update; one that a kill cut short goes."""
         if self.path.exists():

@@ -63,6 +63,12 @@ def test_a_folder_that_is_divided_stays_so(tmp_path):
         make_splits(Folder(tmp_path), task, "paper")
 
 
+@pytest.mark.parametrize("size", [7, 8, 12])
+def test_a_generator_may_miss_at_first(size):
+    """The first units of these sizes bring nothing, or little."""
+    assert len(Generated(train=1, test=1).load(Maze(size=size), "test")) == 1
+
+
 def test_only_the_files_that_a_split_needs_are_read(tmp_path):
     task = Sudoku(box=2)
     write_table(tmp_path / "test.csv", Generated(test=10).load(task, "test"), task)

@@ -95,6 +95,15 @@ def test_of_the_file_that_was_trained_on_the_held_out_part_is_evaluated(tmp_path
         assert (told["results"][0]["n"], told["split"]) == (5, "test")
 
 
+def test_a_file_of_further_training_puzzles_is_not_held_out(tmp_path, capsys):
+    config, file = tiny_run("sudoku", updates=1), tmp_path / "more.csv"
+    write_table(file, Generated(seed=5, train=9, test=1).load(config.task, "train"), config.task)
+    config = replace(config, data="generated", more_data=(str(file),))
+    Trainer(config, tmp_path / "run").run()
+    assert main(["eval", str(tmp_path / "run"), "--data", str(file), "--steps", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["split"] == "train"
+
+
 def test_answers_are_not_written_over_a_run(run, tmp_path, capsys):
     before = (run / "config.json").read_bytes()
     for folder in (run, run / "best"):
