@@ -271,7 +271,7 @@ class Trainer:
     def _check_unsaved(self) -> None:
         """Refuse to begin again where a state was saved that is gone now, or not whole."""
         last = self.folder / "last"
-        if last.exists() or (self.folder / _SAVED).exists():
+        if last.exists() or (holds_a_run(self.folder) and (self.folder / _SAVED).exists()):
             raise UserError(
                 f"the state of the run in {self.folder} was saved, and {last} is missing now or "
                 "not whole: it cannot go on; choose another folder to begin again"

@@ -227,6 +227,10 @@ def test_a_run_whose_state_was_lost_is_not_begun_again(tmp_path, lost):
     with pytest.raises(UserError, match="is missing now or not whole"):
         Trainer(config, tmp_path).resume()
     assert (tmp_path / "best" / "manifest.json").read_bytes() == best
+    for name in ("best", "last"):
+        shutil.rmtree(tmp_path / name, ignore_errors=True)
+    (tmp_path / "metrics.jsonl").unlink()
+    Trainer(config, tmp_path).resume()  # there is nothing left to lose
 
 
 def test_a_run_killed_while_its_first_state_was_written_begins_again(tmp_path):
