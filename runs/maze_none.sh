@@ -23,8 +23,4 @@ python -m benchmarks.release "$out/seed1" maze-none-seed1 --steps 8,16,32,64 --r
     --trained "Seed 1 (runs/maze_none.sh)."
 
 # The release on larger mazes.
-for side in 40 60; do
-    [ -f "$out/mazes$side.csv.gz" ] || focus data generate --task maze --side $side --count 100 --seed 7 \
-        --out "$out/mazes$side.csv.gz"
-done
-python -m benchmarks.larger_mazes maze-none "$out/mazes40.csv.gz" "$out/mazes60.csv.gz"
+"$(dirname "$0")/larger_mazes.sh" maze-none "$out"

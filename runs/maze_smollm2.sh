@@ -22,8 +22,4 @@ python -m benchmarks.release "$out/run" maze-smollm2 --steps 8,16,32,64 --contro
     --trained "Trained on train and 20,000 generated mazes (runs/maze_smollm2.sh)."
 
 # The same weights on larger mazes.
-for side in 40 60; do
-    [ -f "$out/mazes$side.csv.gz" ] || focus data generate --task maze --side $side --count 100 --seed 7 \
-        --out "$out/mazes$side.csv.gz"
-done
-python -m benchmarks.larger_mazes maze-smollm2 "$out/mazes40.csv.gz" "$out/mazes60.csv.gz"
+"$(dirname "$0")/larger_mazes.sh" maze-smollm2 "$out"

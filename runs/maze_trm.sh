@@ -19,8 +19,4 @@ python -m benchmarks.release "$out/run" maze-trm --steps 1,4,8,16,32,64 --traine
 python -m benchmarks.release "$out/plain" maze-trm-plain --steps 1,4,8,16,32,64 --trained "$trained" --results-only
 
 # The release on larger mazes.
-for side in 40 60; do
-    [ -f "$out/mazes$side.csv.gz" ] || focus data generate --task maze --side $side --count 100 --seed 7 \
-        --out "$out/mazes$side.csv.gz"
-done
-python -m benchmarks.larger_mazes maze-trm "$out/mazes40.csv.gz" "$out/mazes60.csv.gz"
+"$(dirname "$0")/larger_mazes.sh" maze-trm "$out"
