@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.stored import RESULTS
 from focus.data.sources import open_source
-from focus.data.splits import make_splits
+from focus.data.splits import load_split
 from focus.evaluation.source import evaluate
 from focus.files import write_text
 from focus.model.solver import Solver
@@ -40,7 +40,7 @@ def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     solver = Solver.from_pretrained(words.checkpoint).to(device)
     trained = solver.config.updater
-    table = make_splits(open_source(words.data), solver.task).tables()[words.split][: words.limit]
+    table = load_split(open_source(words.data), solver.task, words.split)[: words.limit]
     rows = []
     for leak in (float(text) for text in words.leaks.split(",")):
         solver.updater.config = replace(trained, leak=leak)

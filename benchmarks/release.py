@@ -20,7 +20,7 @@ import torch
 from benchmarks.stored import RESULTS, this_device
 from focus.config import to_json
 from focus.data.sources import open_source
-from focus.data.splits import make_splits
+from focus.data.splits import load_split
 from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
 from focus.evaluation.source import Evaluation, evaluate
 from focus.evaluation.statistics import paired_difference
@@ -60,7 +60,7 @@ def release(words: argparse.Namespace, folder: Path) -> None:
     # Where the puzzles lay on this machine is nobody's business.
     files = tuple(Path(name).name for name in run.more_data)
     config = to_json(replace(run, data="", more_data=files))
-    table = make_splits(open_source(run.data), run.task).test
+    table = load_split(open_source(run.data), run.task, "test")
     tested = evaluate(model, table, [int(k) for k in words.steps.split(",")], words.batch)
     notes |= {"test": [result.summary() for result in tested], "trained": words.trained}
     if has_adapter(model):

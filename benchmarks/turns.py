@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.stored import RESULTS, this_device
 from focus.data.sources import open_source
-from focus.data.splits import make_splits
+from focus.data.splits import load_split
 from focus.evaluation.source import Evaluation, evaluate
 from focus.evaluation.statistics import wilson_interval
 from focus.evaluation.turns import try_turned
@@ -50,7 +50,7 @@ def main() -> None:
     words = parser.parse_args()
     device, name = this_device()
     model = load_model(fetch(words.checkpoint)).to(device)
-    table = make_splits(open_source(words.data), model.task).test[: words.limit]
+    table = load_split(open_source(words.data), model.task, "test")[: words.limit]
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
     for plain in evaluate(model, table, [int(number) for number in words.steps.split(",")]):
         found = rates(try_turned(model, table, plain, words.turns), words.turns)

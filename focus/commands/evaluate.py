@@ -28,6 +28,7 @@ from focus.files import check_writable, write_text
 from focus.folders import MANIFEST
 from focus.model.checkpoint import Model, checkpoint_folder, fetch, has_adapter, load_model
 from focus.training.config import RunConfig, read_config
+from focus.training.loop import holds_a_run
 
 Word = Annotated[str, tyro.conf.Positional]
 
@@ -152,7 +153,7 @@ def eval_(
 
 def _claim(folder: Path) -> None:
     """Refuse a folder that cannot be written to, or that holds something else, before the work."""
-    if any((folder / name).exists() for name in (MANIFEST, "metrics.jsonl", "last", "best")):
+    if holds_a_run(folder) or (folder / MANIFEST).exists():
         raise UserError(f"{folder} holds a run or a checkpoint; choose another --out")
     check_writable(folder)
 

@@ -17,8 +17,9 @@ from focus.errors import UserError
 from focus.tasks.base import Task
 
 DATA_VARIABLE = "FOCUS_DATA"
-_MOST_BARREN = 5  # rounds in a row of which less than 1 % is new, once
-_FEWEST_UNITS = 200  # were tried
+# A generator has run dry after so many rounds in a row of which less than 1 % is new, or when it
+# found nothing at all; but not before it has tried so many units.
+_MOST_BARREN, _FEWEST_UNITS = 5, 200
 
 
 class Source(Protocol):

@@ -15,6 +15,7 @@ from torch import Tensor
 from focus.errors import UserError
 from focus.model.state import State, choose
 from focus.random import uniform
+from focus.ranges import check_from, check_shares
 
 _LEAST, _EXPLORES = 84, 85  # random streams
 
@@ -31,8 +32,8 @@ class CarryConfig:
     depths: tuple[tuple[float, int, int], ...] = ()
 
     def __post_init__(self):
-        if self.steps < 0 or not 0 <= self.explore <= 1:
-            raise UserError("carry.steps must not be negative, carry.explore is a share of 1")
+        check_from(0, {"carry.steps": self.steps, "carry.halt-weight": self.halt_weight})
+        check_shares({"carry.explore": self.explore})
         shares = [0.0, *(share for share, _, _ in self.depths), 1.0]
         rising = all(one < two for one, two in itertools.pairwise(shares))
         if not rising or any(min(depth[1:]) < 1 for depth in self.depths):
