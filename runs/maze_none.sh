@@ -13,13 +13,13 @@ mkdir -p "$out"
 
 focus train maze-quick --out "$out/run" --resume --more-data "$out/mazes.csv.gz" --train-share 0.25 \
     --optimizer.updates 3200
-python -m benchmarks.release "$out/run" maze-none --steps 8,16,32,64 \
+python -m experiments.release "$out/run" maze-none --steps 8,16,32,64 \
     --trained "Trained on train and 20,000 generated mazes (runs/maze_none.sh)."
 
 # Another seed, of which the figures are kept.
 focus train maze-quick --out "$out/seed1" --resume --more-data "$out/mazes.csv.gz" --train-share 0.25 \
     --optimizer.updates 3200 --seed 1
-python -m benchmarks.release "$out/seed1" maze-none-seed1 --steps 8,16,32,64 --results-only \
+python -m experiments.release "$out/seed1" maze-none-seed1 --steps 8,16,32,64 --results-only \
     --trained "Seed 1 (runs/maze_none.sh)."
 
 # The release on larger mazes.

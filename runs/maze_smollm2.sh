@@ -14,11 +14,11 @@ focus backbone install smollm2-135m
 
 # One reading of the language model for four batches, used four times each; a quarter of the examples
 # are the 900 training mazes and their symmetries.
-focus train maze-quick/smollm2-135m --out "$out/run" --resume --read-ahead 4 --passes 4 \
+focus train maze-quick/smollm2-135m --out "$out/run" --resume --encode-batches 4 --updates-per-encode 4 \
     --optimizer.lora-learning-rate 2e-4 --more-data "$out/mazes.csv.gz" --train-share 0.25 \
     --optimizer.updates 3200
 
-python -m benchmarks.release "$out/run" maze-smollm2 --steps 8,16,32,64 --control-steps 16 \
+python -m experiments.release "$out/run" maze-smollm2 --steps 8,16,32,64 --control-steps 16 \
     --trained "Trained on train and 20,000 generated mazes (runs/maze_smollm2.sh)."
 
 # The same weights on larger mazes.

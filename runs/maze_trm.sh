@@ -12,11 +12,11 @@ mkdir -p "$out"
 
 focus teach maze-quick --out "$out/run" --resume --more-data "$out/mazes.csv.gz"
 focus teach maze-quick --out "$out/plain" --resume --more-data "$out/mazes.csv.gz" \
-    --solver.trm.aimed 0 --solver.trm.targets answer --task.decoder threshold
+    --solver.trm.neighbour_heads 0 --solver.trm.targets answer --task.decoder threshold
 
 trained="Trained on train and 20,000 generated mazes (runs/maze_trm.sh)."
-python -m benchmarks.release "$out/run" maze-trm --steps 1,4,8,16,32,64 --trained "$trained"
-python -m benchmarks.release "$out/plain" maze-trm-plain --steps 1,4,8,16,32,64 --trained "$trained" --results-only
+python -m experiments.release "$out/run" maze-trm --steps 1,4,8,16,32,64 --trained "$trained"
+python -m experiments.release "$out/plain" maze-trm-plain --steps 1,4,8,16,32,64 --trained "$trained" --results-only
 
 # The release on larger mazes.
 "$(dirname "$0")/larger_mazes.sh" maze-trm "$out"

@@ -12,8 +12,8 @@ focus train sudoku-quick --out "$out/run" --resume \
     --more-data extra "$puzzles" --train-share 0.05 \
     --optimizer.updates 16128 --eval-every 1792 --save-every 1792
 
-python -m benchmarks.release "$out/run" sudoku-none --steps 16,32,64,128,256 \
+python -m experiments.release "$out/run" sudoku-none --steps 16,32,64,128,256 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_none.sh)."
 
 # Puzzles whose answer breaks the rules, turned and tried again.
-python -m benchmarks.turns sudoku-none --steps 64 --turns 32
+python -m experiments.symmetry_retries sudoku-none --steps 64 --symmetry-retries 32

@@ -15,10 +15,10 @@ focus backbone install smollm2-135m
 
 # One reading of the language model for four batches, used four times each; 5 % of the examples are
 # the 1,000 training puzzles, which the model would else learn by heart.
-focus train sudoku-quick/smollm2-135m --out "$out/run" --resume --read-ahead 4 --passes 4 \
+focus train sudoku-quick/smollm2-135m --out "$out/run" --resume --encode-batches 4 --updates-per-encode 4 \
     --optimizer.lora-learning-rate 2e-4 \
     --more-data extra "$out/neighbourhood.csv.gz" --train-share 0.05 \
     --optimizer.updates 16128 --eval-every 1792 --save-every 1792
 
-python -m benchmarks.release "$out/run" sudoku-smollm2 --steps 16,32,64,128,256 --control-steps 128 \
+python -m experiments.release "$out/run" sudoku-smollm2 --steps 16,32,64,128,256 --control-steps 128 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_smollm2.sh)."

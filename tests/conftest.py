@@ -1,26 +1,97 @@
 """Shared fixtures. Shapes in signatures are checked at run time in every test."""
 
 import os
+
+# One thread each, before torch and numba are loaded: several processes beside each other (the
+# workers of pytest-xdist, the commands that tests start) otherwise wait for each other's threads.
+for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+import tests.typechecker  # noqa: F401, the hook finds it as an attribute
+
 # Engines are compiled by numba, which cannot see through the check.
-install_import_hook(["focus.tasks", "focus.random"], "beartype.beartype")
+install_import_hook(
+    ["focus.tasks", "focus.random", "focus.model", "focus.curation", "focus.training"],
+    "tests.typechecker.check",
+)
 
 settings.register_profile("default", deadline=None, max_examples=20, derandomize=True)
 settings.load_profile("default")
+
+TESTS = Path(__file__).parent
+ASSETS = TESTS / "assets"
+
+# What takes seconds: a file, or the beginning of a test's name in it. `make test-fast` leaves it
+# out. From `pytest --durations=80`; a test that is new and slow gets its line here.
+SLOW = (
+    "data/test_audit.py::test_planted_leaks",
+    "data/test_generation.py::test_a_killed_run",
+    "data/test_splits.py::test_written_splits",
+    "engines/test_sudoku.py::test_neighbours_are",
+    "engines/test_sudoku.py::test_unbiased",
+    "evaluation/test_early_stop.py",
+    "evaluation/test_sandbox.py",
+    "evaluation/test_symmetry_retries.py",
+    "evaluation/transfer/test_equality.py::test_a_completion_that_holds",
+    "evaluation/transfer/test_run.py",
+    "model/test_pretrained.py",
+    "model/test_trm.py::test_gradients",
+    "model/test_writer.py::test_a_writer_that_learned",
+    "report/test_report.py::test_a_report_is_the_same_bytes",
+    "reproduce/test_reproduce.py",
+    "tasks/test_assignment.py::test_the_compiler",
+    "tasks/test_protocol.py::test_importing",
+    "tasks/test_third_task.py::test_an_example_is_trained",
+    "tasks/test_third_task.py::test_queens_are_learned",
+    "tasks/test_third_task.py::test_small_latin",
+    "test_cli.py::test_a_command_loads",
+    "test_cli.py::test_prepare_generate",
+    "test_documented_commands.py::test_it_runs",
+    "test_documented_commands.py::test_the_python",
+    "training/test_distributed.py",
+    "training/test_encoder_cache.py::test_the_average",
+    "training/test_golden.py::test_the_first_losses_are_the_stored_ones[mini-maze]",
+    "training/test_methods.py::test_every",
+    "training/test_methods.py::test_where_every",
+    "training/test_resume.py",
+    "training/test_soft_targets.py",
+    "web/test_browser.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is slow."""
+    for item in items:
+        path, _, test = item.nodeid.partition("::")
+        name = f"{Path(path).relative_to('tests').as_posix()}::{test}"
+        if name.startswith(SLOW):
+            item.add_marker("slow")
+
+
+def _real_data() -> Path | None:
+    folder = os.environ.get("FOCUS_DATA")
+    return Path(folder) if folder and Path(folder, "sudoku-extreme").is_dir() else None
 
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The real benchmark data; tests that need it skip where it is not there."""
-    folder = os.environ.get("FOCUS_DATA")
-    if not folder or not Path(folder, "sudoku-extreme").is_dir():
+    folder = _real_data()
+    if folder is None:
         pytest.skip("FOCUS_DATA does not name a folder with the benchmark data")
-    return Path(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def any_data_folder() -> Path:
+    """The real benchmark data, else a few puzzles of our own in the same layout."""
+    return _real_data() or ASSETS / "data"
 
 
 @pytest.fixture(scope="session")

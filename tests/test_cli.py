@@ -1,10 +1,12 @@
 """The command line: exit codes, one line for what the user can mend, clean JSON."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
-from focus.cli import COMMANDS, main
+from focus.cli import COMMANDS, SIGNATURES, function_of, main
 from focus.recipes import TASKS
 
 GOOD = "question,answer\n1...34....21...3,1234341243212143\n"
@@ -54,7 +56,10 @@ def run(capsys, *words):
         (["train", "mini-sudoku", "--solver.updater.width", "0"], "width must be at least 1"),
         (["train", "mini-sudoku", "--solver.updater.dropout", "2"], "is a share from 0 to 1"),
         (["train", "mini-sudoku", "--teacher.temperature", "0"], "temperature must lie above 0"),
-        (["teach", "mini-sudoku", "--solver.trm.inner", "0"], "inner must be at least 1, not 0"),
+        (
+            ["train", "trm-mini-sudoku", "--solver.trm.inner", "0"],
+            "inner must be at least 1, not 0",
+        ),
         (["data", "generate", "--workers", "-1", "--out", "{out}"], "--workers takes a number"),
         (["data", "generate", "--count", "1", "--out", "{file}"], "is there already; remove it"),
         (["improve"], "no command 'improve'"),
@@ -128,8 +133,48 @@ def test_help_lists_and_explains_every_command(capsys):
     for command in COMMANDS:
         code, out, _ = run(capsys, *command.split(), "--help")
         assert code == 0
-        without = ("train", "teach", "report", "reproduce", "serve", "backbone install")
+        without = ("train", "report", "reproduce", "serve", "backbone install")
         assert command in without or "--json" in out
     assert all(name in run(capsys, "train", "--help")[1] for name in TASKS)
     assert "--optimizer.updates" in run(capsys, "train", "mini-maze", "--help")[1]
     assert run(capsys, "--version")[1].startswith("focus ")
+
+
+def test_the_table_says_what_the_commands_say():
+    for place, summary in COMMANDS.values():
+        assert (function_of(place).__doc__ or "").splitlines()[0] == summary
+    assert set(SIGNATURES) <= set(COMMANDS)
+    assert all(callable(function_of(place)) for place in SIGNATURES.values())
+
+
+HEAVY = ("torch", "transformers", "peft", "matplotlib", "starlette", "uvicorn", "tyro")
+
+
+def loaded_by(code: str) -> set[str]:
+    """Which of the slow packages a fresh interpreter has loaded after some code."""
+    program = f"import sys; {code}; print(*[name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["data", "--help"], ["improve"]])
+def test_a_list_of_commands_loads_none_of_them(words):
+    assert loaded_by(f"from focus.cli import main; main({words})") == set()
+
+
+def test_the_package_loads_nothing_until_it_is_asked():
+    assert loaded_by("import focus; dir(focus)") == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        (["data", "show", "--task", "maze", "--data", "generated"], {"torch", "tyro"}),
+        (["train", "mini-sudoku", "--help"], {"torch", "tyro"}),
+        (["solve", "--help"], {"torch", "tyro"}),
+        (["serve", "--help"], {"torch", "tyro", "starlette", "uvicorn"}),
+    ],
+)
+def test_a_command_loads_only_what_it_needs(words, needed):
+    assert loaded_by(f"from focus.cli import main; main({words})") == needed

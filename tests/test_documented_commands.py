@@ -1,11 +1,13 @@
 """Every command in the documents' code blocks runs: as it stands, or made small for a CPU.
 
 Training gets few updates and a run of its own folder, GPU recipes and large models give way to mini
-ones, placeholders to small real files. Whatever a rule changes is in `SMALLER`.
+ones, placeholders to small files, of real data where it is there. Whatever a rule changes is in
+`SMALLER`.
 """
 
 import gzip
 import importlib.util
+import itertools
 import re
 import shlex
 import shutil
@@ -34,11 +36,11 @@ SMALLER = [
     (r"OWNER/NAME|/path/to/model", "tiny-llama"),
     (r"/(smollm2-135m|qwen3-\S+b)\b(?=.* --data DIR|.* --out)", "/tiny-llama"),
     (r"SHARED/", "runs-out/"),
-    (r"^(focus (?:train|teach) .*?) --out \S+", r"\1"),
+    (r"^(focus train .*?) --out \S+", r"\1"),
     (r"^(focus train .*?)( --optimizer\.\S+ \S+| --eval-\S+ \S+)+", r"\1"),
-    (r"^(focus train .*)", rf"\1 {FEW} --eval-steps 2 --out own/%d"),
+    (r"^(focus train trm-.*)", rf"\1 {FEW} --eval-steps 1 --out own/%d"),
+    (r"^(focus train (?!trm-).*)", rf"\1 {FEW} --eval-steps 2 --out own/%d"),
     (r"^(focus train .*) --resume(.*)", r"\1\2"),
-    (r"^(focus teach .*)", rf"\1 {FEW} --eval-steps 1 --out own/%d"),
     (r"^focus bench train sudoku-quick --data DIR", "focus bench train mini-sudoku --repeats 1"),
     (r"(--mode neighbourhood .*) --count \d+", r"\1 --count 4"),
     (r"--count 1000\b", "--count 20"),
@@ -77,19 +79,19 @@ def smaller(command: str, number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory, data_folder):
+def place(tmp_path_factory, any_data_folder):
     """A working folder with little data (DIR) and small runs under the documents' names."""
     folder = tmp_path_factory.mktemp("documents")
     for name in ("aime", "cruxeval", "math"):
-        shutil.copytree(data_folder / name, folder / "DIR" / name)
+        shutil.copytree(any_data_folder / name, folder / "DIR" / name)
     for file, rows in {
         "sudoku-extreme/train": 60, "sudoku-extreme/test": 60, "sudoku-extreme/extra": 60,
         "maze-hard/train": 30, "maze-hard/test": 10,
     }.items():  # fmt: skip
         path = folder / "DIR" / f"{file}.csv"
         path.parent.mkdir(exist_ok=True)
-        with gzip.open(data_folder / f"{file}.csv.gz", "rt") as lines:
-            path.write_text("".join(next(lines) for _ in range(rows + 1)))
+        with gzip.open(any_data_folder / f"{file}.csv.gz", "rt") as lines:
+            path.write_text("".join(itertools.islice(lines, rows + 1)))
     runs = {"mini-sudoku": "mini-sudoku", "maze": "mini-maze", "lm": "mini-sudoku/tiny-llama"}
     for name, recipe in runs.items():
         words = f"train {recipe} {FEW} --eval-steps 2 --data generated"
@@ -136,8 +138,9 @@ def test_it_runs(command, place, monkeypatch):
 
 
 @pytest.mark.long
-def test_every_table_and_figure_can_be_made_from_nothing(tmp_path, monkeypatch, data_folder):
+def test_every_table_and_figure_can_be_made_from_nothing(tmp_path, monkeypatch, any_data_folder):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FOCUS_DATA", str(any_data_folder))
     assert main(["reproduce", "all", "--scale", "mini"]) == 0
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchmarks import cli_reference, foundations, mini_runs, results_page
-from benchmarks.stored import RESULTS
+import focus
+from docs import cli_reference
+from experiments import foundations, mini_runs, results_page
+from experiments.stored import RESULTS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -26,7 +28,7 @@ def test_the_readme_shows_the_stored_figures():
 @pytest.mark.parametrize("page", results_page.PAGES, ids=lambda page: page.name)
 def test_results_are_those_of_the_stored_runs(page):
     text = page.read_text()
-    assert results_page.fill(text) == text, "run python -m benchmarks.results_page"
+    assert results_page.fill(text) == text, "run python -m experiments.results_page"
 
 
 def test_every_table_of_results_is_shown():
@@ -68,4 +70,15 @@ def test_the_python_reference_names_what_is_there(name):
 
 def test_the_command_reference_is_current():
     stored = cli_reference.STORED.read_text()
-    assert stored == cli_reference.page(), "run python -m benchmarks.cli_reference"
+    assert stored == cli_reference.page(), "run python -m docs.cli_reference"
+
+
+def test_the_help_of_the_package_names_what_is_there():
+    """`help(focus)`: every name of its example is public, and everything public can be loaded."""
+    named = set(re.findall(r"focus\.(\w+)", focus.__doc__ or ""))
+    assert named
+    assert named <= set(focus.__all__)
+    assert all(getattr(focus, name) is not None for name in focus.__all__)
+    for method in ("from_pretrained", "solve", "trajectory"):
+        assert f".{method}(" in (focus.__doc__ or "")
+        assert hasattr(focus.Solver, method)

@@ -11,8 +11,8 @@ import tyro
 
 from focus.commands.evaluate import load_checkpoint
 from focus.errors import UserError
-from focus.model.solver import Solver
-from focus.recipes import recipe, teacher
+from focus.model.solver import solver_of
+from focus.recipes import recipe
 from focus.training.bench import bench_select, bench_solve, bench_train
 from focus.training.config import RunConfig
 
@@ -47,8 +47,6 @@ def _show(result: dict, json: bool) -> None:
 def _recipe_of(words: Sequence[str], name: str) -> RunConfig:
     if not words or words[0].startswith("-"):
         raise UserError(f"name a recipe: focus bench {name} TASK[/BACKBONE][/METHOD]")
-    if words[0].startswith("trm-"):
-        return teacher(words[0].removeprefix("trm-"))
     return recipe(words[0])
 
 
@@ -101,7 +99,7 @@ def select_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[st
 def train(json: bool = False) -> None:
     """Measure updates/s of a recipe: focus bench train TASK[/BACKBONE][/METHOD] [flags].
 
-    A teacher is trm-TASK. Without replay and with it at every stage, captured and eager on a GPU,
+    A TRM is trm-TASK. Without replay and with it at every stage, captured and eager on a GPU,
     with the shares of the language model, the updater and the optimizer, that of selection in an
     update with replay, TFLOP/s beside those of a large matrix product, the peak memory, and how
     long the first update takes, compilation included.
@@ -130,7 +128,5 @@ def solve(
     """
     _check(steps=1 if steps is None else steps, batch=batch, repeats=repeats)
     model, config = load_checkpoint(str(Path(checkpoint)), None)
-    if not isinstance(model, Solver):
-        raise UserError(f"{checkpoint} writes its answer; it has no steps to measure")
     K = config.eval_steps if steps is None else steps
-    _show(bench_solve(model, K, batch, _device(), repeats), json)
+    _show(bench_solve(solver_of(model, checkpoint), K, batch, _device(), repeats), json)

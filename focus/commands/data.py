@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Table as TextTable
 
 from focus.data import audit as audit_module
-from focus.data.generation import Order, generate_file, ks_distance
+from focus.data.generation import GenerationSpec, generate_file, ks_distance
 from focus.data.sources import DATA_VARIABLE, Folder, Generated, open_source
 from focus.data.splits import Protocol, make_splits, write_splits
 from focus.data.table import read_table, task_of_file
@@ -158,7 +158,7 @@ def generate(
     kept_out = [read_table(Path(name), chosen).questions for name in exclude]
     if source is not None:
         kept_out.append(source.load(chosen, "test").questions)
-    order = Order(count, seed, mode, _threads(workers), seeds, like, tuple(kept_out))
+    order = GenerationSpec(count, seed, mode, _threads(workers), seeds, like, tuple(kept_out))
     with _progress() as bar:
         line = bar.add_task(f"{chosen.name} {mode}", total=count)
         table = generate_file(

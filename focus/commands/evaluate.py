@@ -15,18 +15,19 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as TextTable
 
-from focus.config import to_json
 from focus.data.sources import File, open_source
 from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
 from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
-from focus.evaluation.source import Evaluation, evaluate
-from focus.evaluation.stopping import check_stop
-from focus.evaluation.turns import check_turns, try_turned
+from focus.evaluation.early_stop import check_early_stop
+from focus.evaluation.puzzles import Evaluation, evaluate
+from focus.evaluation.symmetry_retries import check_symmetry_retries, retry_under_symmetries
 from focus.files import check_writable, write_text
 from focus.folders import MANIFEST
-from focus.model.checkpoint import Model, checkpoint_folder, fetch, has_adapter, load_model
+from focus.model.base import Model
+from focus.model.checkpoint import checkpoint_folder, fetch, load_model
+from focus.serialization import to_json
 from focus.training.config import RunConfig, read_config
 from focus.training.loop import holds_a_run
 
@@ -60,7 +61,7 @@ def load_checkpoint(
 
 def eval_(
     checkpoint: Word, task: str | None = None, data: str | None = None, split: str = "test",
-    steps: str = "", stop: bool = False, turns: int = 0,
+    steps: str = "", early_stop: bool = False, symmetry_retries: int = 0,
     limit: int | None = None, control: str = "none", out: str | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
@@ -74,10 +75,10 @@ def eval_(
             as in training.
         split: train, validation or test, where the data has them.
         steps: numbers of updates K, such as 16,64,128; default that of validation.
-        stop: a puzzle whose answer obeys the rules takes no further steps (sudoku): as right as
-            all steps, and several times faster.
-        turns: where an answer breaks the rules, solve the puzzle again under so many symmetries
-            at most, and take the first answer that does not (sudoku).
+        early_stop: a puzzle whose answer obeys the rules takes no further steps (sudoku): as right
+            as all steps, and several times faster.
+        symmetry_retries: where an answer breaks the rules, solve the puzzle again under so many
+            symmetries at most, and take the first answer that does not (sudoku).
         limit: only so many puzzles.
         control: does the language model matter? R zeroed, R shuffled (between puzzles), or
             adapter-off; the size of the adapter is told too.
@@ -91,10 +92,10 @@ def eval_(
         raise UserError(f"the splits are train, validation and test, not {split!r}")
     if limit is not None and limit < 1:
         raise UserError(f"--limit takes a number from 1, not {limit}")
-    check_turns(solver, turns)
-    check_stop(solver, stop)
+    check_symmetry_retries(solver, symmetry_retries)
+    check_early_stop(solver, early_stop)
     source = open_source(data or _training_source(config))
-    # A file is evaluated whole, unless the checkpoint learnt from a part of it.
+    # A file is evaluated whole, unless the checkpoint was trained on a part of it.
     if isinstance(source, File) and not _is_one_of(source.path, [config.data]):
         seen = _is_one_of(source.path, config.more_data)
         table, split = source.load(config.task, split), "train" if seen else "all"
@@ -110,25 +111,28 @@ def eval_(
         line = bar.add_task(f"{len(table)} puzzles", total=len(table))
         results = evaluate(
             solver, table, _numbers(steps) or [config.eval_steps],
-            progress=lambda done: bar.update(line, completed=done), stop=stop,
+            progress=lambda done: bar.update(line, completed=done), early_stop=early_stop,
         )  # fmt: skip
-        if turns:
-            bar.update(line, description="turned puzzles")
-            results = [try_turned(solver, table, found, turns, stop=stop) for found in results]
+        if symmetry_retries:
+            bar.update(line, description="symmetry retries")
+            results = [
+                retry_under_symmetries(solver, table, one, symmetry_retries, early_stop=early_stop)
+                for one in results
+            ]
     summaries = [result.summary() for result in results]
     about: dict = {} if control == "none" else {"control": control}
-    if about and has_adapter(solver):
+    if about and solver.has_adapter:
         about["adapter"] = adapter_norm(solver)
-    if turns:
-        about["turns"] = turns
-    if stop:
-        about["stop"] = True
+    if symmetry_retries:
+        about["symmetry_retries"] = symmetry_retries
+    if early_stop:
+        about["early_stop"] = True
     if out:
-        known = {"split": split, "data": source.describe(), **about}
-        _write_predictions(Path(out), results, table, config, known)
+        context = {"split": split, "data": source.describe(), **about}
+        _write_predictions(Path(out), results, table, config, context)
     if json:
-        told = {"checkpoint": checkpoint, "data": source.describe(), "split": split, **about}
-        sys.stdout.write(json_module.dumps({"results": summaries, **told}) + "\n")
+        about = {"checkpoint": checkpoint, "data": source.describe(), "split": split, **about}
+        sys.stdout.write(json_module.dumps({"results": summaries, **about}) + "\n")
         return
     text = TextTable(title=f"{Path(checkpoint).name}, {source.describe()}, {split}")
     for heading in ("K", "exact", "95 % interval", "n", *results[0].diagnostics):
@@ -142,8 +146,8 @@ def eval_(
     Console().print(text)
     last = results[-1]
     after = f" after {last.steps} steps" if last.steps else ""
-    after += f" and {turns} turns at most" if turns else ""
-    print(f"{last.exact.sum():,} of {len(last.exact):,} puzzles came out exact{after}")
+    after += f" and at most {symmetry_retries} symmetry retries" if symmetry_retries else ""
+    print(f"{last.exact.sum():,} of {len(last.exact):,} puzzles solved exactly{after}")
     if control != "none":
         size = (
             f"; ||dW|| / ||W|| of the adapter {about['adapter']:.4f}" if "adapter" in about else ""
@@ -176,11 +180,11 @@ def _write_predictions(
     for result in results:
         parsed = result.diagnostics.get("parsed", np.ones(len(table), bool))
         for row, (answer, exact) in enumerate(zip(result.answers, result.exact, strict=True)):
-            known = {"id": int(table.ids[row]), "steps": result.steps, "exact": bool(exact)}
+            head = {"id": int(table.ids[row]), "steps": result.steps, "exact": bool(exact)}
             scores = {name: float(values[row]) for name, values in result.diagnostics.items()}
             # A completion that the parser refused leaves the question as it was.
             shown = text(answer) if parsed[row] else config.task.question_text(answer)
-            lines.append(json_module.dumps({**known, "answer": shown, **scores}))
+            lines.append(json_module.dumps({**head, "answer": shown, **scores}))
     write_text(folder / "predictions.jsonl", "\n".join(lines) + "\n")
     puzzles = [
         {"id": int(id_), "question": config.task.question_text(question), "answer": text(answer)}

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 import tyro
 
+from focus.commands.dispatch import run_command
 from focus.commands.report import report
 from focus.errors import UserError
-from focus.report.launch import open_jobs, run_here, run_on_slurm
-from focus.report.plan import Job, make_plan
+from focus.reproduce.launch import open_jobs, run_here, run_on_slurm
+from focus.reproduce.plan import Job, make_plan
 
 
 def reproduce(
@@ -53,9 +54,11 @@ def reproduce(
         print(text, file=sys.stderr, flush=True)
 
     if launcher == "local":
-        failed = run_here(jobs, say)
+        failed = run_here(jobs, run_command.get(), say)
     else:
-        failed = run_on_slurm(jobs, folder / "slurm", say, hours, gpus, partition)
+        failed = run_on_slurm(
+            jobs, run_command.get(), folder / "slurm", say, hours, gpus, partition
+        )
     try:
         report((str(folder),), str(folder / "report"))
     except UserError:

@@ -8,8 +8,8 @@ import uvicorn
 from focus.commands.evaluate import load_checkpoint
 from focus.errors import UserError
 from focus.model.checkpoint import offered
-from focus.report.server import make_app
-from focus.report.trajectory import name_solvers
+from focus.web.repair import name_solvers
+from focus.web.server import make_app
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 

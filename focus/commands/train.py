@@ -1,4 +1,4 @@
-"""`focus train` and `focus teach`: run a recipe."""
+"""`focus train`: run a recipe."""
 
 import os
 import sys
@@ -17,8 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
 from focus.files import only_one
-from focus.recipes import BACKBONES, METHODS, TASKS, TEACHERS, recipe, teacher
-from focus.recipes.methods import method_of
+from focus.recipes import BACKBONES, METHODS, TASKS, TRMS, recipe
 from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer, holds_a_run
@@ -31,19 +30,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
     """The command for a recipe: its flags are the config's fields, with the recipe's defaults."""
     if not words or words[0].startswith("-"):
         raise UserError(f"name a recipe: focus train TASK[/BACKBONE][/METHOD], {_choices()}")
-    return _signature(words, recipe(words[0]), words[0].replace("/", "-"))
-
-
-def teach_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str]]:
-    """The same for a teacher."""
-    if not words or words[0].startswith("-"):
-        raise UserError(f"name a teacher: focus teach {'|'.join(TEACHERS)}[/METHOD]")
-    return _signature(words, teacher(words[0]), f"trm-{words[0].replace('/', '-')}")
-
-
-def _signature(
-    words: Sequence[str], base: RunConfig, name: str
-) -> tuple[Callable[..., None], list[str]]:
+    base, name = recipe(words[0]), words[0].replace("/", "-")
     if words[0].endswith(".json"):
         name = Path(words[0]).parent.name
     folder = f"runs-out/{name}"
@@ -93,13 +80,13 @@ def _check_same(named: RunConfig, stored: RunConfig) -> None:
 
 
 def _kind(config: RunConfig) -> str:
-    return "a TRM (focus teach)" if config.solver.answer == "trm" else "a solver (focus train)"
+    return "a TRM" if config.solver.answer == "trm" else "a solver"
 
 
 def _choices() -> str:
     return (
         f"with a task of {', '.join(TASKS)}; a backbone of {', '.join(BACKBONES)}; "
-        f"a method of {', '.join(METHODS)}"
+        f"a method of {', '.join(METHODS)}; or a TRM: {', '.join(TRMS)}"
     )
 
 
@@ -111,20 +98,11 @@ def train() -> None:
     on a CPU); a task of another package goes by its own name.
     Without a backbone there is no language model, without a method it is FOCUS:
     mini-sudoku takes a minute on a CPU, sudoku/qwen3-1.7b is the paper's main run,
-    maze/smollm2-135m/random one of its comparisons. focus train RECIPE --help lists every field
-    of the run as a flag, with the recipe's value. Several processes: torchrun
-    --nproc-per-node N -m focus.cli train RECIPE.
-    """
-
-
-def teach() -> None:
-    """Train a TRM: what teaches in the paper, and a baseline of its own.
-
-    focus teach sudoku|maze (published settings), sudoku-quick|maze-quick (a quarter of an hour,
-    five minutes on a large GPU) or mini-sudoku|mini-maze (minutes on a CPU) [flags]; focus teach
-    RECIPE --help lists every field of the run. With /focus, /random or /energy-hard behind the
-    name, puzzles that end come back at a state of their own that the method selects: FOCUS applied
-    to TRM. A TRM's folder is a checkpoint like any other: focus eval and focus solve take it.
+    maze/smollm2-135m/random one of its comparisons.
+    focus train trm-TASK trains a TRM, the paper's teacher and a baseline of its own; with /focus,
+    /random or /energy-hard behind the name, its own carried states are replayed.
+    focus train RECIPE --help lists every field of the run as a flag, with the recipe's value.
+    Several processes: torchrun --nproc-per-node N -m focus.cli train RECIPE.
     """
 
 
@@ -147,20 +125,21 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
         with only_one(folder) if processes.first else nullcontext():
-            with _asking(processes.first) as asked:
-                trainer = Trainer(config, folder, device, processes, announce, asked)
+            with _distilling(processes.first) as distilled:
+                trainer = Trainer(config, folder, device, processes, announce, distilled)
             if resume:
                 trainer.resume()
             if resume and processes.first:
-                who = f"{config.task.name}, {config.solver.backbone.name}, {method_of(config)}"
-                there = f"going on after update {trainer.update:,} ({who})"
+                who = f"{config.task.name}, {config.solver.backbone.name}, {config.method}"
+                resumed = f"going on after update {trainer.update:,} ({who})"
                 Console(stderr=True).print(
-                    there
+                    resumed
                     if trainer.update
                     else f"nothing was saved in {folder} yet: from the start"
                 )
             if processes.first:
-                own, all_rows = trainer.on_device.own_rows, len(trainer.on_device.rows)
+                sampler = trainer.step_runner.sampler
+                own, all_rows = sampler.own_rows, len(sampler.rows)
                 more = f" and {all_rows - own:,} more" if all_rows > own else ""
                 say = f"training on {own:,} puzzles{more}; source: {trainer.splits.source}"
                 Console(stderr=True).print(say)
@@ -177,10 +156,10 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
         processes.leave()
     if not processes.first:
         return
-    if trainer.gave_up:
+    if trainer.stopped_early:
         print(
             f"{folder}: ended at update {trainer.update}; validations in a row without a better "
-            f"one: {trainer.fruitless} (--patience {config.patience})"
+            f"one: {trainer.evals_without_gain} (--patience {config.patience})"
         )
     if result:
         low, high = result["low"], result["high"]
@@ -205,20 +184,20 @@ def _say_memory(needed: MemoryEstimate) -> None:
 
 
 @contextmanager
-def _asking(shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A line of progress that appears when a teacher is asked about the training puzzles."""
+def _distilling(shown: bool) -> Iterator[Callable[[int, int], None]]:
+    """A line of progress that appears when a teacher makes soft targets."""
     bar = Progress(console=Console(stderr=True), transient=True, disable=not shown)
 
-    def asked(done: int, total: int) -> None:
+    def distilled(done: int, total: int) -> None:
         if not bar.task_ids:
             if shown and not bar.console.is_terminal:
-                bar.console.print(f"asking the teacher about {total:,} puzzles, symmetries counted")
+                bar.console.print(f"soft targets of {total:,} puzzles, symmetries counted")
             bar.start()
-            bar.add_task("asking the teacher", total=total)
+            bar.add_task("soft targets", total=total)
         bar.update(bar.task_ids[0], completed=done)
 
     try:
-        yield asked
+        yield distilled
     finally:
         if bar.task_ids:
             bar.stop()

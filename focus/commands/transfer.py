@@ -29,9 +29,10 @@ def transfer(
     allow_code: bool = False, only_generate: bool = False, out: str = "runs-out/transfer",
     json: bool = False,
 ) -> None:  # fmt: skip
-    """Zero-shot accuracy of a language model on mathematics and code, with and without an adapter.
+    """Accuracy of a language model on mathematics and code, with and without an adapter.
 
-    One greedy chain-of-thought completion for each item, the same prompt and token cap for all.
+    Zero-shot: one greedy chain-of-thought completion for each item, the same prompt and token cap
+    for all.
     A run that was stopped goes on where it was.
 
     Args:

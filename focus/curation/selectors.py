@@ -4,17 +4,16 @@ All choose among the same eligible candidates, given in order of t. Ties go to t
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from focus.random import uniform
-
-_STREAM = 90  # of the random draws of `Uniform`
+from focus.random import Stream, uniform
 
 
+@runtime_checkable
 class Selector(Protocol):
     """Chooses a candidate for each example; meaningless where none is eligible."""
 
@@ -53,7 +52,7 @@ class Uniform:
 
     def __call__(self, defect, energy, eligible, keys):
         """A keyed draw."""
-        return _first_best(uniform(keys, _STREAM, len(eligible)).T, eligible)
+        return _first_best(uniform(keys, Stream.UNIFORM_SELECTOR, len(eligible)).T, eligible)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _MOST_FRUITLESS = 50  # chunks in a row that bring nothing new before we give up
 
 
 @dataclass(frozen=True)
-class Order:
+class GenerationSpec:
     """What to generate."""
 
     count: int
@@ -48,7 +48,10 @@ class Order:
 
 
 def generate_table(
-    task: Task, order: Order, parts: Path, progress: Callable[[int], None] = lambda done: None
+    task: Task,
+    order: GenerationSpec,
+    parts: Path,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Table:
     """Generate `order.count` puzzles, keeping finished chunks in the folder `parts`."""
     if order.count < 1:
@@ -63,16 +66,16 @@ def generate_table(
     for questions in (*order.exclude, *([] if order.seeds is None else [order.seeds])):
         index.add(questions)
     taken: list[tuple[Codes, Codes]] = []
-    done = fruitless = 0
+    done = evals_without_gain = 0
     for questions, answers in _chunks(task, order, parts):
         fresh = index.add_unseen(questions)
         taken.append((questions[fresh], answers[fresh]))
         done += int(fresh.sum())
         progress(min(done, order.count))
-        fruitless = 0 if fresh.any() else fruitless + 1
+        evals_without_gain = 0 if fresh.any() else evals_without_gain + 1
         if done >= order.count:
             break
-        if fruitless == _MOST_FRUITLESS:
+        if evals_without_gain == _MOST_FRUITLESS:
             raise UserError(
                 f"only {done} different puzzles found, {order.count} were asked for; "
                 "try another seed, mode or size, or ask for fewer"
@@ -86,7 +89,10 @@ def generate_table(
 
 
 def generate_file(
-    task: Task, order: Order, path: Path, progress: Callable[[int], None] = lambda done: None
+    task: Task,
+    order: GenerationSpec,
+    path: Path,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Table:
     """Generate into a CSV file; its parts folder is removed once the file is whole."""
     if path.exists():
@@ -98,7 +104,7 @@ def generate_file(
     return table
 
 
-def _claim(parts: Path, task: Task, order: Order) -> None:
+def _claim(parts: Path, task: Task, order: GenerationSpec) -> None:
     """Make the folder ours, or check that it belongs to the same order."""
     file, plan = parts / "plan.json", json.dumps(order.plan(task), sort_keys=True)
     if not file.is_file():
@@ -118,7 +124,7 @@ def _claim(parts: Path, task: Task, order: Order) -> None:
         )
 
 
-def _chunks(task: Task, order: Order, parts: Path) -> Iterator[tuple[Codes, Codes]]:
+def _chunks(task: Task, order: GenerationSpec, parts: Path) -> Iterator[tuple[Codes, Codes]]:
     """The chunks in unit order, computed by a few threads ahead of the reader."""
     pool = ThreadPoolExecutor(order.workers)
     pending: list[Future] = []
@@ -133,7 +139,7 @@ def _chunks(task: Task, order: Order, parts: Path) -> Iterator[tuple[Codes, Code
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _chunk(task: Task, order: Order, parts: Path, number: int) -> tuple[Codes, Codes]:
+def _chunk(task: Task, order: GenerationSpec, parts: Path, number: int) -> tuple[Codes, Codes]:
     path = parts / f"{number:06d}.npz"
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as kept:

@@ -155,7 +155,7 @@ def _turned_rating(puzzle, turns, low, high, state, solutions, workspace, geo, o
 
 
 @njit(nogil=True, cache=True)
-def _turned_ratings(puzzles, turns, geo, orders):
+def _symmetric_ratings(puzzles, turns, geo, orders):
     solutions = np.zeros((2, puzzles.shape[1]), np.uint8)
     workspace = new_workspace(puzzles.shape[1])
     ratings = np.zeros(len(puzzles))
@@ -167,10 +167,10 @@ def _turned_ratings(puzzles, turns, geo, orders):
     return ratings
 
 
-def turned_ratings(puzzles: np.ndarray, box: int, turns: int = _TURNS) -> np.ndarray:
+def symmetric_ratings(puzzles: np.ndarray, box: int, turns: int = _TURNS) -> np.ndarray:
     """Ratings that do not depend on how a puzzle is turned, up to the noise of a few turns."""
     puzzles = np.ascontiguousarray(puzzles, np.uint8)
-    return _turned_ratings(puzzles, turns, geometry(box), line_orders(box))
+    return _symmetric_ratings(puzzles, turns, geometry(box), line_orders(box))
 
 
 @njit(nogil=True, cache=True)
@@ -252,10 +252,10 @@ class SeedBands:
         _, found, _ = solve_many(puzzles, box)
         if not (found == 1).all():
             raise ValueError("every seed puzzle needs exactly one solution")
-        ratings = turned_ratings(puzzles, box, turns=2)  # enough for a place to start from
+        ratings = symmetric_ratings(puzzles, box, turns=2)  # enough for a place to start from
         order = np.argsort(ratings, kind="stable")
         ratings = ratings[order]
-        wanted = np.sort(turned_ratings(puzzles if like is None else like, box))
+        wanted = np.sort(symmetric_ratings(puzzles if like is None else like, box))
         edges = np.linspace(0, len(wanted), min(bands, len(wanted)) + 1).round().astype(np.int64)
         low, high = wanted[edges[:-1]], wanted[edges[1:] - 1]
         first = np.searchsorted(ratings, low, side="left")

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.model.backbone import LanguageModel
-from focus.model.checkpoint import Model, adapted_model
-from focus.model.solver import Solver
+from focus.model.base import Model
+from focus.model.solver import solver_of
 
 CONTROLS = ("none", "zeroed", "shuffled", "adapter-off")
 
@@ -26,13 +25,14 @@ def controlled(model: Model, control: str) -> Iterator[None]:
     if control == "none":
         yield
         return
-    if not isinstance(model, Solver) or not isinstance(model.backbone, LanguageModel):
+    backbone = solver_of(model, f"the control {control}: this model").backbone
+    if backbone.language_model is None:
         raise UserError(f"the control {control} needs a solver with a language model")
     if control == "adapter-off":
-        with adapted_model(model).disable_adapter():
+        with model.adapted_model.disable_adapter():
             yield
         return
-    backbone, project = model.backbone, model.backbone.project
+    project = backbone.project
 
     def changed(read: Tensor) -> Tensor:
         R = project(read)
@@ -49,7 +49,7 @@ def controlled(model: Model, control: str) -> Iterator[None]:
 def adapter_norm(model: Model) -> float:
     """||dW|| / ||W|| over all adapted matrices together (Frobenius)."""
     moved, frozen = 0.0, 0.0
-    for layer in adapted_model(model).modules():
+    for layer in model.adapted_model.modules():
         if not hasattr(layer, "get_delta_weight") or "default" not in layer.lora_A:
             continue
         moved += layer.get_delta_weight("default").float().square().sum().item()

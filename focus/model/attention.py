@@ -35,6 +35,13 @@ class Structure:
         """Cut off from the strengths."""
         return self if self.bias is None else Structure(self.bias.detach())
 
+    def of_rows(self, rows: Bool[Tensor, " batch"], batch: int) -> "Structure":
+        """The structure of some of `batch` puzzles; what they share stays as it is."""
+        bias, hidden = self.bias, self.hidden
+        if bias is not None and len(bias) == batch:
+            bias = bias[rows]
+        return Structure(bias, self.members, None if hidden is None else hidden[rows])
+
 
 def by_bias(
     related: Bool[Tensor, "shared relations tokens tokens"],

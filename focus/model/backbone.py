@@ -7,45 +7,75 @@ hidden state at the cells, through G_psi = RMSNorm + Linear, is R.
 
 import tempfile
 import typing
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from focus.errors import UserError
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
-from focus.ranges import check_from, check_shares
+from focus.settings import AXIS, RUNTIME, AtLeast, Settings, Share
 from focus.tasks.base import Task
 from focus.tasks.prompt import PromptTokens, tokenize_prompt
 from focus.tasks.records import Problem
 
 
 @dataclass(frozen=True)
-class BackboneConfig:
+class BackboneConfig(Settings, section="solver.backbone"):
     """Which encoder, and its LoRA."""
 
-    name: str = "none"  # none, smollm2-135m, tiny-llama, tiny-qwen3, a local folder or a hub id
-    rank: int = 16  # LoRA r
-    alpha: int = 32  # LoRA alpha
-    lora_dropout: float = 0.05
-    frozen: bool = (
-        False  # no adapter: the language model's own features, and no pass back through it
-    )
-    gradient_checkpointing: bool = False  # recompute activations: less memory, a third slower
-
-    def __post_init__(self):
-        check_from(1, {"solver.backbone.rank": self.rank, "solver.backbone.alpha": self.alpha})
-        check_shares({"solver.backbone.lora-dropout": self.lora_dropout})
+    # none, smollm2-135m, tiny-llama, tiny-qwen3, a local folder or a hub id
+    name: Annotated[str, AXIS] = "none"
+    rank: Annotated[int, AtLeast(1)] = 16  # LoRA r
+    alpha: Annotated[int, AtLeast(1)] = 32  # LoRA alpha
+    lora_dropout: Annotated[float, Share()] = 0.05
+    # no adapter: the language model's own features, and no pass back through it
+    frozen: bool = False
+    # recompute activations: less memory, a third slower
+    gradient_checkpointing: Annotated[bool, RUNTIME] = False
 
 
+_STORED_WIDTHS = 11  # stored activations of a decoder layer, in widths per token (bf16),
+_STORED_HIDDEN_WIDTHS = 4  # and in widths of its hidden part
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
-class ClueEmbedding(nn.Module):
+class Backbone(nn.Module, ABC):
+    """An encoder: what it reads of a puzzle once, and the projection of that to R."""
+
+    language_model: Any = None  # with its adapter, where there is one
+    encodes_ahead = False  # whether to encode outside the captured update, for several at once
+
+    @abstractmethod
+    def read(self, x: Problem) -> Shaped[Tensor, "batch places *hidden"]:
+        """What the encoder finds in the puzzle, before it is projected."""
+
+    @abstractmethod
+    def project(
+        self, read: Shaped[Tensor, "batch places *hidden"]
+    ) -> Float[Tensor, "batch tokens width"]:
+        """R = G_psi of what was read."""
+
+    def layers(self) -> Sequence[nn.Module]:
+        """The parts that training compiles, one by one."""
+        return ()
+
+    def read_flops(self) -> float:
+        """Operations of reading one puzzle, with the pass back where there is one."""
+        return 0.0
+
+    def read_bytes(self) -> int:
+        """Activations of one puzzle that a pass back needs."""
+        return 0
+
+
+class ClueEmbedding(Backbone):
     """`none`: no language model, an embedding of each token's clue."""
 
     def __init__(self, task: Task, width: int):
@@ -58,13 +88,13 @@ class ClueEmbedding(nn.Module):
         return x.grid.gather(1, x.cell)
 
     def project(self, read: Int[Tensor, "batch tokens"]) -> Float[Tensor, "batch tokens width"]:
-        """R."""
         return self.table(read)
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(Backbone):
     """A causal language model with LoRA; all but the adapter and G_psi is frozen."""
 
+    encodes_ahead = True  # its matrices are large: launching them costs nothing
     prompt_template: Tensor
     prompt_slot: Tensor
     prompt_readout: Tensor
@@ -96,6 +126,26 @@ class LanguageModel(nn.Module):
         return (self.model if self.frozen else self.model.get_base_model()).get_decoder()
 
     @property
+    def language_model(self) -> Any:
+        """The language model, with its adapter unless it is frozen."""
+        return self.model
+
+    def layers(self) -> Sequence[nn.Module]:
+        return getattr(self.decoder(), "layers", ())
+
+    def read_flops(self) -> float:
+        """Frozen weights cost 4 for each and token of the prompt, 2 without a pass back.
+
+        The adapter's own products are not counted.
+        """
+        layers = self.decoder().layers.parameters()
+        weights = sum(p.numel() for p in layers if p.ndim == 2 and not p.requires_grad)
+        return (2 if self.frozen else 4) * weights * len(self.prompt_template)
+
+    def read_bytes(self) -> int:
+        return activation_bytes(self.model, len(self.prompt_template))
+
+    @property
     def prompt(self) -> PromptTokens:
         """The prompt on the model's device."""
         return PromptTokens(
@@ -118,14 +168,10 @@ class LanguageModel(nn.Module):
     def project(
         self, read: Float[Tensor, "batch places hidden"]
     ) -> Float[Tensor, "batch tokens width"]:
-        """R = G_psi of what was read."""
         read = self.readout_norm(read.float())
         if self.summary is None:
             return self.readout(read)
         return self.readout(read[:, :-1]) + self.summary(read[:, -1:])
-
-
-Backbone = ClueEmbedding | LanguageModel
 
 
 def build_backbone(task: Task, config: BackboneConfig, width: int) -> Backbone:
@@ -133,6 +179,18 @@ def build_backbone(task: Task, config: BackboneConfig, width: int) -> Backbone:
     if config.name == "none":
         return ClueEmbedding(task, width)
     return LanguageModel(task, config, width)
+
+
+def activation_bytes(model: Any, length: int) -> int:
+    """Activations of a prompt that a pass back through a language model needs."""
+    config = model.config
+    # Models of GPT-2's kind have four times their width unless they say otherwise.
+    inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+    layer = _STORED_WIDTHS * config.hidden_size + _STORED_HIDDEN_WIDTHS * inner
+    layers = config.num_hidden_layers
+    if any(getattr(part, "gradient_checkpointing", False) for part in model.modules()):
+        return 2 * length * (layers * config.hidden_size + layer)
+    return 2 * length * layers * layer
 
 
 def add_lora(model: nn.Module, config: BackboneConfig) -> Any:

@@ -1,7 +1,7 @@
 """The model card of a checkpoint: what it is, how to use it, what was measured."""
 
+from focus.model.base import SolverConfig
 from focus.model.pretrained import SMOLLM2, public_name
-from focus.model.solver import SolverConfig
 from focus.tasks.base import Task
 
 _FIELDS = ("control", "steps", "n", "exact", "low", "high")
@@ -39,11 +39,11 @@ def _what(task: Task, config: SolverConfig) -> str:
             f"A Tiny Recursive Model (Jolicoeur-Martineau 2025) of width {config.trm.width}, "
             "trained by deep supervision: what teaches in the paper, and a baseline of its own."
         )
-        if config.trm.aimed:
-            text += f" Unlike the published one it has {config.trm.aimed} heads that each look at "
-            text += "one neighbouring cell."
+        if config.trm.neighbour_heads:
+            heads = f"{config.trm.neighbour_heads} heads that each look at one neighbouring cell"
+            text += f" Unlike the published one it has {heads}."
         if config.trm.targets == "all":
-            text += " Besides the answer it has learnt all else that the task's loss asks for."
+            text += " Besides the answer it has learned all else that the task's loss asks for."
         return text
     encoder = (
         "A learned embedding of the clues, no language model,"
@@ -81,9 +81,9 @@ def _measured(notes: dict) -> str:
 
 
 def _controls(controls: dict[str, dict]) -> str:
-    """What is left when the language model's reading is taken away, mixed up, or unadapted."""
+    """What is left when what the language model gives is taken away, mixed up, or unadapted."""
     rows = [{"control": name, **result} for name, result in controls.items()]
-    question = "Does the language model matter? The same test with its reading R changed:"
+    question = "Does the language model matter? The same test with its representation R changed:"
     return f"{question}\n\n{_table(rows)}"
 
 

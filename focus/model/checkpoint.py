@@ -18,17 +18,17 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from focus.config import build, read_values, task_of, to_json
 from focus.errors import UserError
 from focus.files import write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
 from focus.model.backbone import adapter_config, adapter_tensors
+from focus.model.base import Model, SolverConfig
 from focus.model.card import model_card
-from focus.model.solver import Solver, SolverConfig
+from focus.model.solver import Solver
 from focus.model.writer import Writer
+from focus.serialization import build, read_values, task_of, to_json
 from focus.tasks.base import Task
 
-Model = Solver | Writer
 RELEASES = Path(__file__).parents[1] / "releases"  # checkpoints that come with the package
 
 
@@ -91,18 +91,6 @@ def _copy(own: dict[str, Tensor], stored: dict[str, Tensor], path: Path) -> None
             own[name].copy_(value)
 
 
-def adapted_model(model: Model):
-    """The language model with its adapter; `UserError` where there is none."""
-    if not has_adapter(model):
-        raise UserError(f"the backbone {model.config.backbone.name}, as trained, has no adapter")
-    return model.model if isinstance(model, Writer) else model.backbone.model
-
-
-def has_adapter(model: Model) -> bool:
-    """Whether a language model with an adapter is part of it."""
-    return model.config.backbone.name != "none" and not model.config.backbone.frozen
-
-
 def _own_weights(model: Model) -> dict[str, Tensor]:
     """All trained weights but the adapter's."""
     return {n: w for n, w in trained_weights(model).items() if "lora_" not in n}
@@ -130,15 +118,15 @@ def save_model(
     with atomic_folder(folder) as fresh:
         own = {n: w.to(dtype).contiguous().cpu() for n, w in _own_weights(model).items()}
         save_file(own, fresh / "updater.safetensors")
-        if has_adapter(model):
+        if model.has_adapter:
             (fresh / "adapter").mkdir()
             lora = {
                 n: w.to(dtype).contiguous().cpu()
-                for n, w in adapter_tensors(adapted_model(model)).items()
+                for n, w in adapter_tensors(model.adapted_model).items()
             }
             save_file(lora, fresh / "adapter" / "adapter_model.safetensors", {"format": "pt"})
             write_text(
-                fresh / "adapter" / "adapter_config.json", adapter_config(adapted_model(model))
+                fresh / "adapter" / "adapter_config.json", adapter_config(model.adapted_model)
             )
         write_text(fresh / "config.json", config)
         write_text(fresh / "notes.json", json.dumps(notes, indent=1) + "\n")
@@ -173,15 +161,18 @@ def load_model(folder: Path, side: int | None = None) -> Model:
     if not own.is_file():
         raise UserError(f"{folder} is a training state; name the run's folder or its best/")
     _copy(_own_weights(model), load_file(own), own)
-    if has_adapter(model):
+    if model.has_adapter:
         lora = folder / "adapter" / "adapter_model.safetensors"
-        _copy(adapter_tensors(adapted_model(model)), load_file(lora), lora)
+        _copy(adapter_tensors(model.adapted_model), load_file(lora), lora)
     notes = json.loads((folder / "notes.json").read_text(encoding="utf-8"))
     model.record = path.read_text(encoding="utf-8"), notes
     return model.eval()
 
 
-def fetch(name: str) -> Path:
+def fetch(
+    name: str, *, revision: str | None = None, token: str | bool | None = None,
+    cache_dir: str | Path | None = None, local_files_only: bool = False,
+) -> Path:  # fmt: skip
     """A released checkpoint, a local folder as it is, or a download from the hub (OWNER/NAME)."""
     if name in releases():
         return RELEASES / name
@@ -191,7 +182,11 @@ def fetch(name: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name))
+        folder = snapshot_download(
+            name, revision=revision, token=token, cache_dir=cache_dir,
+            local_files_only=local_files_only,
+        )  # fmt: skip
+        return Path(folder)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [""])[0]
         raise UserError(
@@ -200,15 +195,22 @@ def fetch(name: str) -> Path:
         ) from error
 
 
-def push(model: Model, repository: str, private: bool) -> str:
+def push(
+    model: Model, repository: str, *, private: bool = True, commit_message: str | None = None,
+    revision: str | None = None, token: str | bool | None = None,
+) -> str:  # fmt: skip
     """Upload a checkpoint to the hub."""
     import tempfile
 
     from huggingface_hub import HfApi
 
-    api = HfApi()
+    api = HfApi(token=token)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, "checkpoint")
         save_model(model, folder)
         api.create_repo(repository, private=private, exist_ok=True)
-        return str(api.upload_folder(repo_id=repository, folder_path=folder))
+        commit = api.upload_folder(
+            repo_id=repository, folder_path=folder, commit_message=commit_message,
+            revision=revision,
+        )  # fmt: skip
+        return str(commit)

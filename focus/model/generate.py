@@ -14,8 +14,8 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.model import steady
-from focus.model.steady import LOOK
+from focus.model import static_generation
+from focus.model.static_generation import LOOK
 
 _MOST_ROWS = 2048
 _BYTES_READING = 24  # at the widest place of a layer, for a token: bf16, and float32 of the adapter
@@ -46,7 +46,11 @@ def complete(
     """
     ids, mask = pad_left(prompts, device)
     # On a CPU nothing is gained by attending to keys that are not there yet.
-    write = steady.write if ids.is_cuda and steady.is_steady(model) else _write_growing
+    write = (
+        static_generation.write
+        if ids.is_cuda and static_generation.is_static(model)
+        else _write_growing
+    )
     try:
         rows = write(model, ids, mask, cap, ends).tolist()
     except torch.OutOfMemoryError as error:

@@ -28,13 +28,13 @@ class Hops(nn.Module):
         self.mix = nn.Linear(width, width, bias=False)
 
     def forward(
-        self, h: Float[Tensor, "batch tokens width"], told: Float[Tensor, "batch tokens hidden"],
-        x: Problem, count: int,
+        self, h: Float[Tensor, "batch tokens width"],
+        layer_input: Float[Tensor, "batch tokens hidden"], x: Problem, count: int,
     ) -> Float[Tensor, "batch tokens width"]:  # fmt: skip
-        """`count` hops; `told` is what the layer knows."""
+        """`count` hops; `layer_input` is what the layer adds to each."""
         for _ in range(count):
             heard, present = self.task.messages(h, x)
-            hidden = self.hear(torch.cat([h, heard.flatten(-2)], -1)) + told
+            hidden = self.hear(torch.cat([h, heard.flatten(-2)], -1)) + layer_input
             moved = self.move(functional.silu(hidden))
             gate, wish, scores = moved.split([self.width, self.width, self.slots * HOP_WEIGHTS], -1)
             mixed = self._weigh(heard, scores.unflatten(-1, (self.slots, HOP_WEIGHTS)), present)

@@ -7,15 +7,15 @@ anew at every step, beside a logit that says whether it is right (`halt`).
 
 Sudoku mixes its tokens with an MLP over them and needs no positions; mazes attend, with rotary
 positions over row and column. Ours: no prefix of puzzle embeddings, of a Sudoku only the blanks are
-learnt, and the cells of a maze that are walls are no tokens, so that each cell is told instead
-which of its neighbours are open. `aimed` and `targets` go beyond the published model.
+learned, and the cells of a maze that are walls are no tokens, so that each cell is told instead
+which of its neighbours are open. `neighbour_heads` and `targets` go beyond the published model.
 """
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -24,69 +24,69 @@ from torch.nn import functional
 
 from focus.errors import UserError
 from focus.model.precision import EPSILON, mixed_precision, rms_norm, working_dtype
+from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.state import State
-from focus.ranges import check_from
+from focus.model.updater import STORED_WIDTHS
+from focus.settings import AtLeast, Settings
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
 _HIDDEN = -1e4  # attention bias of padding
 _CUT = 0.8796  # standard deviation of a unit normal that is cut off at 2
 _LONGEST = 64.0  # wavelength of the slowest rotation, in cells
-_AIM = 4.0  # score of the cell that an aimed head looks at above that of the next ones
+_AIM = 4.0  # score of the cell that a neighbour head looks at above that of the next ones
 _MOVES = (1, 0), (0, -1), (0, 1), (-1, 0)  # (row, column): down, left, right, up
 
 
 @dataclass(frozen=True)
-class TRMConfig:
+class TRMConfig(Settings, section="solver.trm"):
     """Sizes of a TRM; the published ones."""
 
-    width: int = 512
-    layers: int = 2
-    heads: int = 8
+    width: Annotated[int, AtLeast(1)] = 512
+    layers: Annotated[int, AtLeast(1)] = 2
+    heads: Annotated[int, AtLeast(1)] = 8
     mixer: Literal["mlp", "attention"] = "mlp"  # mlp: Sudoku, attention: mazes
-    outer: int = 3  # H cycles
-    inner: int = 6  # L cycles (6 / 4)
-    aimed: int = 0  # attention: heads that look at one neighbouring cell each (ours; at most 4)
-    # What is learnt: the answer alone, as published, or all that the task's loss has (ours; mazes:
+    outer: Annotated[int, AtLeast(1)] = 3  # H cycles
+    inner: Annotated[int, AtLeast(1)] = 6  # L cycles (6 / 4)
+    # attention: heads that look at one neighbouring cell each (ours; at most 4)
+    neighbour_heads: Annotated[int, AtLeast(0)] = 0
+    # What is learned: the answer alone, as published, or all that the task's loss has (ours; mazes:
     # the parent and distance of every cell, for use with task.decoder canonical)
     targets: Literal["answer", "all"] = "answer"
 
     def __post_init__(self):
-        check_from(
-            1,
-            {
-                "solver.trm.width": self.width,
-                "solver.trm.layers": self.layers,
-                "solver.trm.heads": self.heads,
-                "solver.trm.outer": self.outer,
-                "solver.trm.inner": self.inner,
-            },
-        )
+        super().__post_init__()
         if self.width % (4 * self.heads):
             raise UserError(
                 f"solver.trm.width ({self.width}) must be a multiple of four times "
                 f"solver.trm.heads ({self.heads})"
             )
-        if not 0 <= self.aimed <= min(len(_MOVES), self.heads):
+        if self.neighbour_heads > min(len(_MOVES), self.heads):
             raise UserError(
-                f"solver.trm.aimed ({self.aimed}): a head looks at one of {len(_MOVES)} "
-                f"neighbours, and there are {self.heads} heads"
+                f"solver.trm.neighbour-heads ({self.neighbour_heads}): a head looks at one of "
+                f"{len(_MOVES)} neighbours, and there are {self.heads} heads"
             )
-        if self.aimed and self.mixer != "attention":
-            raise UserError("solver.trm.aimed is for solver.trm.mixer attention")
+        if self.neighbour_heads and self.mixer != "attention":
+            raise UserError("solver.trm.neighbour-heads is for solver.trm.mixer attention")
 
 
 @dataclass(frozen=True)
-class Conditioning:
+class TRMConditioning(Conditioning):
     """What stays the same over the steps: the embedded puzzle, positions, padding."""
 
     inputs: Float[Tensor, "batch tokens width"]
     rotation: tuple[Tensor, Tensor] | None  # cosines and sines
     bias: Float[Tensor, "batch 1 1 tokens"] | None
 
-    def detach(self) -> "Conditioning":
+    def detach(self) -> "TRMConditioning":
         """Cut off from the embedding."""
-        return Conditioning(self.inputs.detach(), self.rotation, self.bias)
+        return TRMConditioning(self.inputs.detach(), self.rotation, self.bias)
+
+    def __getitem__(self, rows: Bool[Tensor, " batch"]) -> "TRMConditioning":
+        """The conditioning of some of the puzzles."""
+        rotation = self.rotation and (self.rotation[0][rows], self.rotation[1][rows])
+        bias = None if self.bias is None else self.bias[rows]
+        return TRMConditioning(self.inputs[rows], rotation, bias)
 
 
 class SwiGLU(nn.Module):
@@ -124,7 +124,11 @@ class Layer(nn.Module):
 
     def __init__(self, config: TRMConfig, tokens: int):
         super().__init__()
-        self.heads, self.mixer, self.aimed = config.heads, config.mixer, config.aimed
+        self.heads, self.mixer, self.neighbour_heads = (
+            config.heads,
+            config.mixer,
+            config.neighbour_heads,
+        )
         if config.mixer == "mlp":
             self.mix = SwiGLU(tokens)
         else:
@@ -134,7 +138,7 @@ class Layer(nn.Module):
         self.mlp = SwiGLU(config.width)
 
     def forward(
-        self, h: Float[Tensor, "batch tokens width"], conditioning: Conditioning
+        self, h: Float[Tensor, "batch tokens width"], conditioning: TRMConditioning
     ) -> Float[Tensor, "batch tokens width"]:
         """One layer."""
         if self.mixer == "mlp":
@@ -143,10 +147,10 @@ class Layer(nn.Module):
             h = rms_norm(h + self._attend(h, conditioning))
         return rms_norm(h + self.mlp(h))
 
-    def _attend(self, h: Tensor, conditioning: Conditioning) -> Tensor:
+    def _attend(self, h: Tensor, conditioning: TRMConditioning) -> Tensor:
         assert conditioning.rotation is not None
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        if self.aimed:
+        if self.neighbour_heads:
             q, k = (x + aim.to(x.dtype) for x, aim in zip((q, k), self.aim, strict=True))
         q, k = (rotate(x, *conditioning.rotation) for x in (q, k))
         bias = None if conditioning.bias is None else conditioning.bias.to(q.dtype)
@@ -170,7 +174,7 @@ def _aims(config: TRMConfig) -> Float[Tensor, "2 heads 1 size"]:
     frequency = _frequencies(size)
     length = (_AIM * math.sqrt(size) / (1 - frequency.cos()).sum()).sqrt()
     aims = torch.zeros(2, config.heads, 1, size)
-    for head, move in enumerate(_MOVES[: config.aimed]):
+    for head, move in enumerate(_MOVES[: config.neighbour_heads]):
         angle = (torch.tensor(move)[:, None] * frequency).flatten()
         aims[0, head] = length * torch.cat([angle.cos(), angle.sin()])
         aims[1, head] = length * torch.cat([torch.ones_like(angle), torch.zeros_like(angle)])
@@ -198,7 +202,7 @@ class Net(nn.Module):
         self.layers = nn.ModuleList(Layer(config, tokens) for _ in range(config.layers))
 
     def forward(
-        self, conditioning: Conditioning, *parts: Float[Tensor, "batch tokens width"]
+        self, conditioning: TRMConditioning, *parts: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens width"]:
         """All layers, on the sum of some parts: added here, it costs a compiled net nothing."""
         h, *others = parts
@@ -209,14 +213,16 @@ class Net(nn.Module):
         return h
 
 
-class TRM(nn.Module):
+class TRM(Recurrence):
     """The recurrent part of a TRM for a task."""
 
+    relative_step_time = 10
     high_start: Tensor
     low_start: Tensor
 
     def __init__(self, task: Task, config: TRMConfig):
         super().__init__()
+        self.learns_answer_only = config.targets == "answer"
         if config.mixer == "mlp" and task.padded:
             raise UserError(f"solver.trm.mixer: {task.name} differs in its tokens; use attention")
         self.task, self.config = task, config
@@ -239,9 +245,38 @@ class TRM(nn.Module):
             start = torch.randn(config.width, generator=generator).clamp(-2, 2)
             self.register_buffer(name, start, persistent=False)
 
+    @property
+    def width(self) -> int:
+        return self.config.width
+
     def compile_step(self) -> None:
-        """Compile what a step repeats, for one batch size."""
         self.net.compile(dynamic=False)
+
+    def step_flops(self) -> float:
+        # An MLP over the tokens is applied to each number of a token.
+        pass_ = sum(
+            2 * weight.numel() * (self.config.width if ".mix." in name else self.task.tokens)
+            for name, weight in self.net.named_parameters()
+        )
+        return pass_ * (self.config.inner + 1) * self.config.outer
+
+    def backward_over_forward(self) -> float:
+        return 2 / self.config.outer  # only the last cycle has gradients
+
+    def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
+        layers = (self.config.inner + 1) * self.config.layers * steps
+        per_token = layers * STORED_WIDTHS + 2 * kept_states  # both latents of a state
+        return 2 * self.task.tokens * self.config.width * per_token
+
+    def auxiliary_loss(
+        self, state: State, exact: Float[Tensor, " batch"]
+    ) -> Float[Tensor, " batch"]:
+        """Cross-entropy of the halting logit: is the answer right?"""
+        halt = state.u["halt"][:, 0]
+        return functional.binary_cross_entropy_with_logits(halt, exact, reduction="none")
+
+    def believes_solved(self, state: State) -> Bool[Tensor, " batch"]:
+        return state.u["halt"][:, 0] > 0
 
     @contextmanager
     def at_depth(self, outer: int, inner: int) -> Iterator[None]:
@@ -252,19 +287,19 @@ class TRM(nn.Module):
         finally:
             self._depth = whole
 
-    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
+    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> TRMConditioning:
         """The embedded puzzle, scaled to unit size, and the positions."""
         if self.around is not None:
             R = R + self.around(self.task.context(x).bits).to(R.dtype)
         inputs = rms_norm(R).to(working_dtype(R.device))
         if self.config.mixer == "mlp":
-            return Conditioning(inputs, None, None)
+            return TRMConditioning(inputs, None, None)
         size = self.config.width // self.config.heads
         frequency = _frequencies(size, R.device)
         position = self.task.context(x).position.float()
         angle = (position[..., None] * frequency).flatten(-2)[:, None]
         rotation = angle.cos().to(inputs.dtype), angle.sin().to(inputs.dtype)
-        return Conditioning(inputs, rotation, _bias(x.mask) if self.task.padded else None)
+        return TRMConditioning(inputs, rotation, _bias(x.mask) if self.task.padded else None)
 
     def initial(self, x: Problem) -> State:
         """s_0."""
@@ -279,7 +314,7 @@ class TRM(nn.Module):
             },
         )
 
-    def forward(self, state: State, conditioning: Conditioning, x: Problem) -> State:
+    def forward(self, state: State, conditioning: TRMConditioning, x: Problem) -> State:
         """One supervision step."""
         with mixed_precision(state.z.device):
             high, low = state.u["high"], state.u["low"]
@@ -293,7 +328,7 @@ class TRM(nn.Module):
         return State(z, {"high": high, "low": low, "halt": halt})
 
     def _cycle(
-        self, high: Tensor, low: Tensor, conditioning: Conditioning
+        self, high: Tensor, low: Tensor, conditioning: TRMConditioning
     ) -> tuple[Tensor, Tensor]:
         for _ in range(self._depth[1]):
             low = self.net(conditioning, low, high, conditioning.inputs)

@@ -14,86 +14,82 @@ Choices, all of them fields of `UpdaterConfig` or said in DESIGN:
 import math
 import typing
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.errors import UserError
 from focus.model.attention import Structure, by_bias, by_groups, related_attention
 from focus.model.dropout import draw_seeds, hashed_dropout
+from focus.model.flat_parameters import FlatParameters
 from focus.model.hops import HOP_WEIGHTS, Hops
-from focus.model.packed import Packed
 from focus.model.precision import RMSNorm, mixed_precision, rms_norm, working_dtype
+from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.state import State
-from focus.ranges import check_from, check_shares
+from focus.settings import AtLeast, Settings, Share
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
+STORED_WIDTHS = 24  # activations of a layer that a backward pass needs, in widths (bf16)
 _WAVELENGTHS = 12  # per axis, from 2 to 128 cells
 # What a step uses of the weights; `condition` has used the others.
 _OF_A_STEP = ("answer_in", "blocks", "hops", "hop_head", "memory_norm", "head", "relation_bias")
 
 
 @dataclass(frozen=True)
-class UpdaterConfig:
+class UpdaterConfig(Settings, section="solver.updater"):
     """Sizes of the updater; the paper's where it gives them."""
 
-    width: int = 256  # hidden size
-    layers: int = 2
-    heads: int = 4
-    dropout: float = 0.05
+    width: Annotated[int, AtLeast(1)] = 256  # hidden size
+    layers: Annotated[int, AtLeast(1)] = 2
+    heads: Annotated[int, AtLeast(1)] = 4
+    dropout: Annotated[float, Share()] = 0.05
     answer_scale: float = 0.8  # alpha, multiplier on the predicted increment (0.8 / 0.5)
-    leak: float = 0.0  # share of the answer that is forgotten at each step (ours)
+    # share of the answer's logits that is forgotten at each step (ours)
+    answer_decay: Annotated[float, Share()] = 0.0
     structure: Literal["bias", "none"] = "bias"  # how relations between tokens enter (ours)
-    damping: float = 1.0  # share of a gradient that passes from a step to the one before (ours)
+    # share of a gradient that passes from a step to the one before (ours)
+    bptt_gradient_scale: Annotated[float, Share(above_zero=True)] = 1.0
     bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
-    qk_norm: bool = False  # queries and keys of mean square 1, so that attention stays tame (ours)
-    registers: int = 0  # extra global memory tokens (ours)
-    hops: int = 0  # message passing between related tokens in every layer (ours); 0 = off
-    hop_width: int = 128  # hop memory per token
-    hop_hidden: int = 256  # hidden size of a hop
+    qk_norm: bool = False  # queries and keys of mean square 1, which bounds attention (ours)
+    registers: Annotated[int, AtLeast(0)] = 0  # extra global memory tokens (ours)
+    # message passing between related tokens in every layer (ours); 0 = off
+    hops: Annotated[int, AtLeast(0)] = 0
+    hop_width: Annotated[int, AtLeast(1)] = 128  # hop memory per token
+    hop_hidden: Annotated[int, AtLeast(1)] = 256  # hidden size of a hop
 
     def __post_init__(self):
-        check_from(
-            1,
-            {
-                "solver.updater.width": self.width,
-                "solver.updater.layers": self.layers,
-                "solver.updater.heads": self.heads,
-                "solver.updater.hop-width": self.hop_width,
-                "solver.updater.hop-hidden": self.hop_hidden,
-            },
-        )
-        check_from(0, {"solver.updater.registers": self.registers})
-        check_shares({"solver.updater.dropout": self.dropout, "solver.updater.leak": self.leak})
+        super().__post_init__()
         if self.width % self.heads:
             raise UserError(
                 f"solver.updater.width ({self.width}) must be a multiple of solver.updater.heads "
                 f"({self.heads})"
             )
-        if not 0 < self.damping <= 1:
-            raise UserError(f"solver.updater.damping lies above 0 and up to 1, not {self.damping}")
-        if self.hops < 0 or (self.hops and self.hop_width % HOP_WEIGHTS):
-            raise UserError(
-                f"solver.updater.hops is a number from 0, hop-width a multiple of {HOP_WEIGHTS}"
-            )
+        if self.hops and self.hop_width % HOP_WEIGHTS:
+            raise UserError(f"solver.updater.hop-width must be a multiple of {HOP_WEIGHTS}")
 
 
 @dataclass(frozen=True)
-class Conditioning:
+class UpdaterConditioning(Conditioning):
     """What stays the same over a rollout: R + E(c_x), and which tokens are related."""
 
     inputs: Float[Tensor, "batch tokens width"]
     structure: Structure
     weights: Float[Tensor, " weights"] | None = None  # of a compiled step
 
-    def detach(self) -> "Conditioning":
+    def detach(self) -> "UpdaterConditioning":
         """Cut off from the encoder, for rollouts without gradients."""
         weights = None if self.weights is None else self.weights.detach()
-        return Conditioning(self.inputs.detach(), self.structure.detach(), weights)
+        return UpdaterConditioning(self.inputs.detach(), self.structure.detach(), weights)
+
+    def __getitem__(self, rows: Bool[Tensor, " batch"]) -> "UpdaterConditioning":
+        """The conditioning of some of the puzzles."""
+        return UpdaterConditioning(
+            self.inputs[rows], self.structure.of_rows(rows, len(self.inputs)), self.weights
+        )
 
 
 class Block(nn.Module):
@@ -123,10 +119,10 @@ class Block(nn.Module):
         gate, value = self.up(rms_norm(h)).chunk(2, -1)
         return h + self._drop(self.down(functional.silu(gate) * value), two)
 
-    def tell(
+    def hop_input(
         self, h: Float[Tensor, "batch tokens width"]
     ) -> Float[Tensor, "batch tokens hop_hidden"]:
-        """What this layer's hops are told."""
+        """What this layer adds to each of its hops."""
         return self.hop_in(rms_norm(h))
 
     def _drop(self, h: Tensor, seed: Tensor | None) -> Tensor:
@@ -135,7 +131,7 @@ class Block(nn.Module):
         return functional.dropout(h, self.dropout, self.training)
 
 
-class Updater(nn.Module):
+class Updater(Recurrence):
     """The recurrent updater of a task."""
 
     def __init__(self, task: Task, config: UpdaterConfig):
@@ -165,21 +161,35 @@ class Updater(nn.Module):
         low, high = task.bounds(torch.device("cpu"))
         self.register_buffer("low", low, persistent=False)
         self.register_buffer("high", high, persistent=False)
-        self.packed: Packed | None = None
+        self.flat: FlatParameters | None = None
+
+    @property
+    def width(self) -> int:
+        return self.config.width
 
     def compile_step(self) -> None:
-        """Compile what a rollout repeats, for one batch size."""
-        self.packed = Packed(self, "_revise", _OF_A_STEP)
+        self.flat = FlatParameters(self, "_revise", _OF_A_STEP)
 
-    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> Conditioning:
-        """Prepare a rollout: everything that does not change from step to step."""
+    def step_flops(self) -> float:
+        matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
+        return 2 * matrices * self.task.tokens
+
+    def backward_over_forward(self) -> float:
+        return 2.0
+
+    def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
+        tokens = self.task.tokens + self.config.registers
+        layer = tokens * self.config.width * STORED_WIDTHS
+        return 2 * (steps + replayed_steps) * self.config.layers * layer
+
+    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> UpdaterConditioning:
         context = self.task.context(x)
         inputs = R + self.position_in(_waves(context.position)) + self.bits_in(context.bits)
         for number, table in enumerate(self.categories):
             inputs = inputs + table(context.category[..., number])
-        return Conditioning(
+        return UpdaterConditioning(
             inputs.to(working_dtype(inputs.device)), self._structure(x),
-            None if self.packed is None else self.packed.pack(),
+            None if self.flat is None else self.flat.flatten(),
         )  # fmt: skip
 
     def _structure(self, x: Problem) -> Structure:
@@ -190,7 +200,6 @@ class Updater(nn.Module):
         return by_bias(self.task.relations(x), mask, extra, self.relation_bias)
 
     def initial(self, x: Problem) -> State:
-        """s_0: the task's initial answer and the learned memory."""
         z = self.task.initial(x)
         dtype = working_dtype(z.device)
         u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype)}
@@ -200,29 +209,28 @@ class Updater(nn.Module):
             u["hops"] = z.new_zeros(*x.cell.shape, self.config.hop_width, dtype=dtype)
         return State(z, u)
 
-    def forward(self, state: State, conditioning: Conditioning, x: Problem) -> State:
-        """s_{t+1} = F(s_t; R, c_x)."""
-        if self.packed is None or conditioning.weights is None:
+    def forward(self, state: State, conditioning: UpdaterConditioning, x: Problem) -> State:
+        if self.flat is None or conditioning.weights is None:
             return self._revise(state, conditioning, x)
         seeds = None
         if self.training and self.config.dropout:
             seeds = draw_seeds(2 * self.config.layers, state.z.device)
         if torch.is_grad_enabled():
             state = state.map(_tracked)
-        return self.packed(conditioning.weights, state, conditioning, x, seeds)
+        return self.flat(conditioning.weights, state, conditioning, x, seeds)
 
     def _revise(
-        self, state: State, conditioning: Conditioning, x: Problem,
+        self, state: State, conditioning: UpdaterConditioning, x: Problem,
         seeds: Int[Tensor, " sites"] | None = None,
     ) -> State:  # fmt: skip
         with mixed_precision(state.z.device):
             return self._one_step(state, conditioning, x, seeds)
 
     def _one_step(
-        self, state: State, conditioning: Conditioning, x: Problem, seeds: Tensor | None
+        self, state: State, conditioning: UpdaterConditioning, x: Problem, seeds: Tensor | None
     ) -> State:
-        if self.config.damping < 1:
-            state = state.map(self._damped)
+        if self.config.bptt_gradient_scale < 1:
+            state = state.map(self._scale_gradient)
         tokens, u = state.z.shape[1], dict(state.u)
         features = self.task.features(state.z, x)
         h = self.answer_in(features) + state.u["memory"] + conditioning.inputs
@@ -230,26 +238,27 @@ class Updater(nn.Module):
             h = torch.cat([h, state.u["registers"]], 1)
         for number, block in enumerate(typing.cast(list[Block], self.blocks)):
             if self.config.hops:
-                told = block.tell(h[:, :tokens])
-                u["hops"] = self.hops(u["hops"], told, x, self.config.hops)
+                layer_input = block.hop_input(h[:, :tokens])
+                u["hops"] = self.hops(u["hops"], layer_input, x, self.config.hops)
                 h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
             own = None if seeds is None else seeds[2 * number : 2 * number + 2]
             h = block(h, conditioning.structure, self.relation_bias, own)
         memory = self.memory_norm(h)
-        step = self.head(rms_norm(h[:, :tokens])).float()
+        increment = self.head(rms_norm(h[:, :tokens])).float()
         if self.config.hops:
-            step = step + self.hop_head(u["hops"]).float()
-        kept = (1 - self.config.leak) * state.z if self.config.leak else state.z
-        z = (kept + self.config.answer_scale * step).clamp(self.low, self.high)
+            increment = increment + self.hop_head(u["hops"]).float()
+        decay = self.config.answer_decay
+        z = (1 - decay) * state.z if decay else state.z
+        z = (z + self.config.answer_scale * increment).clamp(self.low, self.high)
         u["memory"] = memory[:, :tokens]
         if self.config.registers:
             u["registers"] = memory[:, tokens:]
         return State(self.task.clamp(z, x), u)
 
-    def _damped(self, tensor: Tensor) -> Tensor:
+    def _scale_gradient(self, tensor: Tensor) -> Tensor:
         """The same values; a share of the gradient goes on to the step before."""
-        still = tensor.detach()
-        return still + self.config.damping * (tensor - still)
+        value = tensor.detach()
+        return value + self.config.bptt_gradient_scale * (tensor - value)
 
 
 def _tracked(tensor: Tensor) -> Tensor:

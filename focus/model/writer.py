@@ -4,17 +4,21 @@ The prompt is the one that the solver's encoder reads, followed by a cue; the ta
 per cell. Greedy decoding and a strict parser turn a completion into an answer or into nothing.
 """
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from focus.errors import UserError
-from focus.model.backbone import add_lora
-from focus.model.generate import complete
+from focus.model.backbone import activation_bytes, add_lora
+from focus.model.base import Model, Prediction, SolverConfig
+from focus.model.generate import batch_size, complete
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model
-from focus.model.solver import SolverConfig
 from focus.tasks.base import Codes, Task
 from focus.tasks.prompt import Prompt, PromptTokens, tokenize_prompt
 from focus.tasks.records import Problem, Target
@@ -22,16 +26,14 @@ from focus.tasks.records import Problem, Target
 _CUE = "\nAnswer:\n"
 
 
-class Writer(nn.Module):
+class Writer(Model):
     """A causal language model with LoRA that completes the prompt with the answer."""
 
     def __init__(self, task: Task, config: SolverConfig):
-        super().__init__()
+        super().__init__(task, config)
         if config.backbone.name == "none" or config.backbone.frozen:
             raise UserError("writing an answer needs a language model with an adapter")
         model, self.codec = load_language_model(config.backbone.name)
-        self.task, self.config = task, config
-        self.record: tuple[str, dict] | None = None  # config and notes of a loaded checkpoint
         self.model = add_lora(model, config.backbone)
         question, target = task.prompt(), task.text_target()
         question = Prompt((*question.parts, _CUE), question.symbols)
@@ -61,9 +63,36 @@ class Writer(nn.Module):
     def write(self, questions: Codes) -> list[str]:
         """Greedy completions of puzzles given as codes."""
         prompts = self._ids(self._question, torch.as_tensor(questions)).tolist()
-        device = next(self.parameters()).device
-        written = complete(self.model, prompts, self.lengths[1], [self.codec.end], str(device))
+        written = complete(self.model, prompts, self.lengths[1], [self.codec.end], str(self.device))
         return [self.codec.decode(one.ids) for one in written]
+
+    @property
+    def language_model(self) -> Any:
+        return self.model
+
+    def predict(
+        self, x: Problem, questions: Codes, steps: Sequence[int], early_stop: bool = False
+    ) -> Iterator[Prediction]:
+        """One prediction: greedy completions through the strict parser.
+
+        A completion that it refuses leaves the question as it was and is not `parsed`.
+        """
+        answers, parsed = questions.copy(), np.zeros(len(questions), bool)
+        for row, text in enumerate(self.write(questions)):
+            answer = self.task.parse_text_target(questions[row], text)
+            if answer is not None:
+                answers[row], parsed[row] = answer, True
+        yield Prediction(0, answers, parsed=parsed)
+
+    def eval_batch_size(self) -> int:
+        """On a CPU what is written comes token by token, and each reads all weights."""
+        if self.device.type == "cpu":
+            return 16
+        return batch_size(self.model, *self.lengths, "cuda")
+
+    def encoder_bytes(self) -> int:
+        vocabulary = 10 * sum(self.lengths) * self.model.config.vocab_size  # in two precisions
+        return activation_bytes(self.model, sum(self.lengths)) + vocabulary
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -2,20 +2,21 @@
 
 `sudoku` is FOCUS without a language model, `sudoku/qwen3-1.7b` the paper's main run,
 `maze/smollm2-135m/random` another method on another backbone. A variant is a few lines on top.
-A task of another package goes by its own name. Teachers (TRM) have recipes of their own.
+`trm-sudoku` trains a TRM, `trm-sudoku/focus` one with replay. A task of another package goes by its
+own name.
 """
 
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from focus.errors import UserError
 from focus.recipes.methods import METHODS
 from focus.recipes.tasks import BACKBONES, TASKS, other_task, with_backbone
-from focus.recipes.teachers import COMEBACKS, TEACHERS, with_comebacks
+from focus.recipes.trm import TRM_METHODS, TRMS, with_trm_replay
 from focus.tasks import known_tasks
-from focus.training.config import Method, RunConfig, read_config
+from focus.training.config import RunConfig, read_config
 
-__all__ = ["BACKBONES", "COMEBACKS", "METHODS", "TASKS", "TEACHERS", "recipe", "teacher"]
+__all__ = ["BACKBONES", "METHODS", "TASKS", "TRMS", "TRM_METHODS", "recipe"]
 
 
 def recipe(name: str) -> RunConfig:
@@ -23,9 +24,14 @@ def recipe(name: str) -> RunConfig:
     if name.endswith(".json"):
         return read_config(Path(name))
     task, *rest = name.split("/")
+    if task in TRMS:
+        return replace(_trm(name, task, rest), recipe=name)
     if task not in TASKS and task not in known_tasks():
-        known = ", ".join([*TASKS, *(other for other in known_tasks() if other not in TASKS)])
-        raise UserError(f"unknown task {task!r} in {name!r}; tasks: {known}")
+        others = (other for other in known_tasks() if other not in TASKS)
+        raise UserError(
+            f"unknown task {task!r} in {name!r}; tasks: {', '.join([*TASKS, *others])}; TRMs: "
+            f"{', '.join(TRMS)}"
+        )
     backbones = [word for word in rest if word in BACKBONES]
     methods = [word for word in rest if word in METHODS]
     unknown = [word for word in rest if word not in BACKBONES and word not in METHODS]
@@ -36,19 +42,21 @@ def recipe(name: str) -> RunConfig:
             f"backbone of {', '.join(BACKBONES)} and a method of {', '.join(METHODS)}; another "
             "model is set by --solver.backbone.name HUB_ID_OR_FOLDER"
         )
+    method = methods[0] if methods else "focus"
     config = with_backbone(TASKS[task]() if task in TASKS else other_task(task), *backbones)
-    return METHODS[methods[0] if methods else "focus"](config)
+    return replace(METHODS[method](config), recipe=name, method=method)
 
 
-def teacher(name: str) -> RunConfig:
-    """The config of a teacher's recipe, TASK[/METHOD], or of a stored `config.json`."""
-    if name.endswith(".json"):
-        return read_config(Path(name))
-    task, _, method = name.partition("/")
-    if task not in TEACHERS or (method and method not in COMEBACKS):
-        raise UserError(
-            f"no teacher {name!r}; teachers: {', '.join(TEACHERS)}, with states of their own "
-            f"replayed: TASK/{'|'.join(COMEBACKS)}"
-        )
-    config = TEACHERS[task]()
-    return with_comebacks(config, cast(Method, method)) if method else config
+def _trm(name: str, task: str, rest: list[str]) -> RunConfig:
+    """A TRM, plain or with its own states replayed."""
+    config = TRMS[task]()
+    if not rest:
+        return replace(config, method="trm")
+    (method,) = rest if len(rest) == 1 else ("",)
+    for known in TRM_METHODS:
+        if method == known:
+            return replace(with_trm_replay(config, known), method=f"trm-{known}")
+    raise UserError(
+        f"{name!r} is no recipe; a TRM is {task}, or {task}/{'|'.join(TRM_METHODS)} with its own "
+        "states replayed"
+    )

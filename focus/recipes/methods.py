@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from focus.tasks import Maze
 from focus.training.config import RunConfig
 
 _FROM_START = (1.0, 0.0, 0.0)  # base updates begin at s_0
@@ -27,10 +26,10 @@ def energy_hard(config: RunConfig) -> RunConfig:
 
 def fixed_mix(config: RunConfig) -> RunConfig:
     """States in fixed proportions: for Sudoku the auxiliary ones, for mazes all of them."""
-    if config.replay.base_always:
-        return replace(config, replay=replace(config.replay, method="fixed-mix"))
-    mixture = config.replay.fixed_mixture
-    return replace(config, replay=replace(config.replay, method="none", base_mixture=mixture))
+    config, replay = no_penalty(config), config.replay
+    if replay.base_always:
+        return replace(config, replay=replace(replay, method="fixed-mix"))
+    return replace(config, replay=replace(replay, method="none", base_mixture=replay.fixed_mixture))
 
 
 def no_penalty(config: RunConfig) -> RunConfig:
@@ -53,13 +52,11 @@ def recurrent(config: RunConfig) -> RunConfig:
 
     Mazes are decoded by threshold; only the path's cells are learned.
     """
-    config = replace(
-        config, step_weights="final", teacher=replace(config.teacher, checkpoint=""),
+    return replace(
+        config, task=config.task.answer_only(), step_weights="final",
+        teacher=replace(config.teacher, checkpoint=""),
         replay=replace(config.replay, method="none", base_mixture=_FROM_START),
     )  # fmt: skip
-    if isinstance(config.task, Maze):
-        config = replace(config, task=replace(config.task, decoder="threshold"))
-    return config
 
 
 def one_step(config: RunConfig) -> RunConfig:
@@ -91,26 +88,3 @@ METHODS: dict[str, Callable[[RunConfig], RunConfig]] = {
     "direct": direct,
     "base": base,
 }
-
-
-def method_of(config: RunConfig) -> str:
-    """The name of a run's method, read off its settings.
-
-    `trm`, `trm-focus`, ... for a TRM; `deep-supervision` for an updater that is trained like one.
-    """
-    replay, curation = config.replay, config.curation
-    if config.solver.answer == "trm":
-        return "trm" if replay.method == "none" else f"trm-{replay.method}"
-    if config.solver.answer == "written":
-        return "direct" if config.optimizer.updates else "base"
-    if config.carry.steps:
-        return "deep-supervision"
-    if config.steps == 1:
-        return "one-step"
-    if replay.method == "none":
-        return "recurrent" if replay.base_mixture == _FROM_START else "fixed-mix"
-    if replay.method == "random":
-        return "random-penalty" if curation.beta else "random"
-    if replay.method == "focus" and not curation.restore_memory:
-        return "no-memory"
-    return replay.method if replay.method != "focus" or curation.beta else "no-penalty"

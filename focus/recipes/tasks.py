@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from focus.curation.replay import CurationConfig
+from focus.curation.config import CurationConfig, ReplayConfig
 from focus.model.backbone import BackboneConfig
+from focus.model.base import SolverConfig
 from focus.model.pretrained import HUB_IDS, TINY
-from focus.model.solver import SolverConfig
 from focus.model.updater import UpdaterConfig
 from focus.tasks import Maze, Sudoku, task_class
-from focus.training.config import OptimizerConfig, ReplayConfig, RunConfig, TeacherConfig
+from focus.training.config import OptimizerConfig, RunConfig, TeacherConfig
 
 BACKBONES = ("none", *HUB_IDS, *TINY)
 _LARGE = ("qwen3-4b", "qwen3-8b", "llama-3.2-3b", "llama-3.1-8b")
@@ -30,13 +30,13 @@ def sudoku() -> RunConfig:
 def sudoku_quick() -> RunConfig:
     """Sudoku-Extreme in minutes on one GPU; all that differs from the paper's settings is ours.
 
-    Large batches, Muon at a high rate made stable by damped gradients, averaged weights, solved
-    states held, an answer that leaks, no dropout in the adapter (it costs a quarter of the
-    encoder), and more puzzles: of the 1,000 of train come 5 % of the examples, since half of them
-    would be learned by heart.
+    Large batches, Muon at a high rate made stable by scaled-down gradients between steps, averaged
+    weights, replay of solved states, an answer that decays, no dropout in the adapter (it costs a
+    quarter of the encoder), and more puzzles: only 5 % of the examples come from the 1,000 of
+    train, because the updater memorises them when half of the examples do.
     """
     config = sudoku()
-    updater = replace(config.solver.updater, damping=0.8, leak=0.05)
+    updater = replace(config.solver.updater, bptt_gradient_scale=0.8, answer_decay=0.05)
     return replace(
         config,
         solver=SolverConfig(BackboneConfig(lora_dropout=0.0), updater),
@@ -44,7 +44,7 @@ def sudoku_quick() -> RunConfig:
             "muon", updates=11_500, batch=192, accumulate=1, learning_rate=2e-3,
             lora_learning_rate=1e-4, ema=0.999,
         ),
-        curation=replace(config.curation, hold=True),
+        curation=replace(config.curation, replay_solved=True),
         more_data=("extra",), train_share=0.05, step_weights="uniform", eval_every=2_300,
         save_every=2_300, log_every=100,
     )  # fmt: skip
@@ -75,15 +75,15 @@ def maze_quick() -> RunConfig:
     """Maze-Hard in minutes on one GPU; all that differs from the paper's settings is ours.
 
     Messages between neighbouring cells inside each update in place of a structural bias, large
-    updates from the start, averaged weights, solved states held, an answer that leaks, no dropout
-    in the adapter.
+    updates from the start, averaged weights, replay of solved states, an answer that decays, no
+    dropout in the adapter.
     """
     config = maze()
     return replace(
         config,
         solver=SolverConfig(
             BackboneConfig(lora_dropout=0.0),
-            UpdaterConfig(answer_scale=0.5, structure="none", hops=6, leak=0.05),
+            UpdaterConfig(answer_scale=0.5, structure="none", hops=6, answer_decay=0.05),
         ),
         optimizer=OptimizerConfig(
             updates=4_000, batch=24, accumulate=1, learning_rate=1e-3, lora_learning_rate=1e-4,
@@ -93,7 +93,7 @@ def maze_quick() -> RunConfig:
         replay=replace(
             config.replay, base_mixture=(1.0, 0.0, 0.0), stages=((0.6, 16, 4), (1.0, 64, 4))
         ),
-        curation=replace(config.curation, hold=True),
+        curation=replace(config.curation, replay_solved=True),
         eval_every=800, save_every=800,
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ def all_figures(runs: Sequence[Evaluated], folder: Path) -> tuple[dict[str, str]
     """Write the figures; captions of those that are there, and names of those that lack runs."""
     made: dict[str, str] = {}
     missing: list[str] = []
-    for task in ("sudoku", "maze"):
+    for task in dict.fromkeys(("sudoku", "maze", *(run.task for run in runs))):
         first: dict[tuple[str, str], Evaluated] = {}  # one run of each method and backbone
         for run in runs:
             if run.task == task and run.control == "none":

@@ -7,22 +7,19 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from focus.report.drawing import draw, side_of
 from focus.report.runs import Evaluated
 from focus.report.tables import label
+from focus.tasks import Task
 
 _COLUMNS, _PANEL = 4, 1.7  # panels in a row and their inches: what a page of print has room for
 SHOWN = ("base", "direct", "one-step", "recurrent", "random", "focus")  # side by side
 
 
-def _accuracy(answer: str, target: str, question: str, task: str) -> float:
-    """Share of right cells: all of a Sudoku, the open ones of a maze."""
-    pairs = [
-        (a, t)
-        for a, t, q in zip(answer, target, question, strict=True)
-        if task == "sudoku" or q != "#"
-    ]
-    return sum(a == t for a, t in pairs) / len(pairs)
+def _accuracy(task: Task, question: str, answer: str, target: str) -> float:
+    """Share of right cells among those that count."""
+    cells = zip(answer, target, task.counted_cells(question), strict=True)
+    right = [given == wanted for given, wanted, counts in cells if counts]
+    return sum(right) / len(right)
 
 
 def _example(run: Evaluated) -> int | None:
@@ -42,7 +39,7 @@ def repair_strip(run: Evaluated) -> Figure | None:
     id_ = _example(run)
     if id_ is None or id_ not in run.puzzles:
         return None
-    question, target = run.puzzles[id_]
+    task, (question, target) = run.config.task, run.puzzles[id_]
     steps = [k for k in sorted(run.answers) if id_ in run.answers[k]]
     if len(steps) > 5:  # the first, the last, and three between
         steps = [steps[round(i * (len(steps) - 1) / 4)] for i in range(5)]
@@ -57,10 +54,10 @@ def repair_strip(run: Evaluated) -> Figure | None:
     for axis in axes[len(panels) :]:
         axis.set_axis_off()
     for axis, (title, answer) in zip(axes, panels, strict=False):
-        draw(axis, run.task, question, answer, target)
+        task.draw(axis, question, answer, target)
         axis.set_title(title)
         if answer is not None and title != "target":
-            share = _accuracy(answer, target, question, run.task)
+            share = _accuracy(task, question, answer, target)
             axis.set_xlabel(f"{100 * share:.0f} % of cells")
     return figure
 
@@ -73,16 +70,16 @@ def across_methods(runs: Sequence[Evaluated]) -> Figure | None:
         return None
     runs.sort(key=lambda run: SHOWN.index(run.method))
     last = {run.folder: run.exact[run.steps] for run in runs}
-    shared = [i for i in last[focus.folder] if all(i in found for found in last.values())]
+    shared = [i for i in last[focus.folder] if all(i in exact for exact in last.values())]
     shared = [i for i in shared if i in focus.puzzles]
     if not shared:
         return None
     # One that FOCUS solves, if there is one, and as few others as possible.
     solved = last[focus.folder]
-    id_ = min(shared, key=lambda i: (not solved[i], sum(found[i] for found in last.values()), i))
-    question, target = focus.puzzles[id_]
+    id_ = min(shared, key=lambda i: (not solved[i], sum(exact[i] for exact in last.values()), i))
+    task, (question, target) = focus.config.task, focus.puzzles[id_]
     answers = {run.folder: run.answers[run.steps][id_] for run in runs}
-    region = _region(question, target, list(answers.values()))
+    region = _region(task.columns, target, list(answers.values()))
     shown = [("question", None), *((label(run), answers[run.folder]) for run in runs)]
     # Whole puzzles in one row, the magnified region of each below it, then the next few.
     columns, bands = min(_COLUMNS, len(shown)), math.ceil(len(shown) / _COLUMNS)
@@ -96,14 +93,14 @@ def across_methods(runs: Sequence[Evaluated]) -> Figure | None:
             inset.set_axis_off()
             continue
         title, answer = shown[place]
-        draw(whole, focus.task, question, answer, target)
-        draw(inset, focus.task, question, answer, target)
+        for axis in (whole, inset):
+            task.draw(axis, question, answer, target)
         whole.set_title("\n".join(title.split(", ")), fontsize=7)
-        _magnify(whole, inset, side_of(question), *region)
+        _magnify(whole, inset, task.columns, *region)
     return figure
 
 
-def _magnify(whole: Any, inset: Any, side: int, left: int, top: int, size: int) -> None:
+def _magnify(whole: Any, inset: Any, columns: int, left: int, top: int, size: int) -> None:
     """Frame a region of the whole and show nothing else in the inset."""
     whole.plot(
         [left, left + size, left + size, left, left],
@@ -112,20 +109,20 @@ def _magnify(whole: Any, inset: Any, side: int, left: int, top: int, size: int) 
     inset.set_xlim(left, left + size)
     inset.set_ylim(top + size, top)
     for text in inset.texts:
-        text.set_fontsize(text.get_fontsize() * side / size)
+        text.set_fontsize(text.get_fontsize() * columns / size)
         text.set_clip_on(True)
 
 
-def _region(question: str, target: str, answers: Sequence[str]) -> tuple[int, int, int]:
+def _region(columns: int, target: str, answers: Sequence[str]) -> tuple[int, int, int]:
     """Left, top and size of the square with the most wrong cells of all answers."""
-    side = side_of(question)
-    wrong = np.zeros((side, side))
+    rows = len(target) // columns
+    wrong = np.zeros((rows, columns))
     for answer in answers:
         cells = [a != t for a, t in zip(answer, target, strict=True)]
-        wrong += np.array(cells, float).reshape(side, side)
-    size = max(2, side // 3)
+        wrong += np.array(cells, float).reshape(rows, columns)
+    size = min(rows, max(2, columns // 3))
     best = max(
-        ((wrong[r : r + size, c : c + size].sum(), -r, -c) for r in range(side - size + 1)
-         for c in range(side - size + 1)),
+        ((wrong[r : r + size, c : c + size].sum(), -r, -c) for r in range(rows - size + 1)
+         for c in range(columns - size + 1)),
     )  # fmt: skip
     return -int(best[2]), -int(best[1]), size

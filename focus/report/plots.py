@@ -7,11 +7,12 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from focus.report.drawing import PALETTE
 from focus.report.runs import Evaluated
 from focus.report.tables import label
 from focus.training.metrics import D_EDGES
 
+# Okabe and Ito's colours, which colour-blind people can distinguish too.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _BANDS = 4  # lines that may have a band around them
 
 

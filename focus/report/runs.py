@@ -11,9 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from focus.errors import UserError
-from focus.recipes.methods import method_of
 from focus.report.table import Rate
-from focus.tasks import Maze, Sudoku
 from focus.training.config import RunConfig, read_config
 
 _HELD_OUT = ("test", "all", None)  # all of a file; evaluations did not always say
@@ -28,8 +26,8 @@ class Evaluated:
     results: dict[int, dict]  # by K
     control: str = "none"
     adapter: float | None = None  # ||dW|| / ||W||, with a control
-    turns: int = 0  # further tries of puzzles that did not come out
-    stop: bool = False  # whether puzzles that obeyed the rules took no further steps
+    symmetry_retries: int = 0  # further tries of puzzles that were not solved
+    early_stop: bool = False  # whether puzzles that obeyed the rules took no further steps
     letter: str = ""  # of its setting, where a report holds several
 
     @property
@@ -48,7 +46,7 @@ class Evaluated:
 
     @property
     def method(self) -> str:
-        return method_of(self.config)
+        return self.config.method
 
     @property
     def seed(self) -> int:
@@ -57,10 +55,7 @@ class Evaluated:
     @property
     def full(self) -> bool:
         """Whether it is about the paper's puzzles and not about small ones."""
-        task = self.config.task
-        return (isinstance(task, Sudoku) and task.box == 3) or (
-            isinstance(task, Maze) and task.size == 30
-        )
+        return self.config.task.paper_sized
 
     @property
     def steps(self) -> int:
@@ -70,12 +65,12 @@ class Evaluated:
 
     def rate(self, steps: int | None = None) -> Rate | None:
         """The exact rate at K, if it was evaluated there."""
-        found = self.results.get(self.steps if steps is None else steps)
-        return Rate(found["exact"], found["low"], found["high"], found["n"]) if found else None
+        row = self.results.get(self.steps if steps is None else steps)
+        return Rate(row["exact"], row["low"], row["high"], row["n"]) if row else None
 
     @cached_property
     def exact(self) -> dict[int, dict[int, bool]]:
-        """Which puzzles came out exact, by K and id."""
+        """Which puzzles were solved exactly, by K and id."""
         return {
             k: {id_: row["exact"] for id_, row in rows.items()} for k, rows in self._rows.items()
         }
@@ -97,10 +92,10 @@ class Evaluated:
 
     @cached_property
     def _rows(self) -> dict[int, dict[int, dict]]:
-        found: dict[int, dict[int, dict]] = {}
+        by_steps: dict[int, dict[int, dict]] = {}
         for row in _lines(self.folder / "predictions.jsonl", ("id", "steps", "exact", "answer")):
-            found.setdefault(row["steps"], {})[row["id"]] = row
-        return found
+            by_steps.setdefault(row["steps"], {})[row["id"]] = row
+        return by_steps
 
     @cached_property
     def puzzles(self) -> dict[int, tuple[str, str]]:
@@ -140,16 +135,16 @@ def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferr
             if file.resolve() in seen:
                 continue
             seen.add(file.resolve())
-            found = _read(file)
-            if "compared" in found:
+            stored = _read(file)
+            if "compared" in stored:
                 transferred.append(
                     Transferred(
-                        file.parent, found.get("backbone", file.parent.name), found["results"],
-                        found["compared"], found["average"],
+                        file.parent, stored.get("backbone", file.parent.name), stored["results"],
+                        stored["compared"], stored["average"],
                     )
                 )  # fmt: skip
-            elif (file.parent / "config.json").is_file() and found.get("split") in _HELD_OUT:
-                evaluated.append(_evaluated(file, found))
+            elif (file.parent / "config.json").is_file() and stored.get("split") in _HELD_OUT:
+                evaluated.append(_evaluated(file, stored))
     if not evaluated and not transferred:
         raise UserError(
             f"nothing to report on in {', '.join(map(str, paths))}: evaluate runs on their test "
@@ -160,7 +155,7 @@ def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferr
 
 def _lines(path: Path, wanted: Sequence[str]) -> list[dict]:
     """The objects of a file, one on each line."""
-    found = []
+    rows = []
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -172,23 +167,23 @@ def _lines(path: Path, wanted: Sequence[str]) -> list[dict]:
                 raise ValueError
         except (ValueError, TypeError) as error:
             raise UserError(f"{path}, line {number} is damaged") from error
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _read(file: Path) -> dict:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(found, dict) and isinstance(found["results"], list):
-            return found
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(stored, dict) and isinstance(stored["results"], list):
+            return stored
     except (ValueError, KeyError, OSError) as error:
         raise UserError(f"{file} is damaged: {error}") from error
     raise UserError(f"{file} does not hold results")
 
 
-def _evaluated(file: Path, found: dict) -> Evaluated:
+def _evaluated(file: Path, stored: dict) -> Evaluated:
     try:
-        results = {row["steps"]: row for row in found["results"]}
+        results = {row["steps"]: row for row in stored["results"]}
         wanted = {"exact", "low", "high", "n"}
         if not results or not all(wanted <= set(row) for row in results.values()):
             raise KeyError
@@ -196,6 +191,6 @@ def _evaluated(file: Path, found: dict) -> Evaluated:
         raise UserError(f"{file} does not hold results of focus eval") from error
     return Evaluated(
         file.parent, read_config(file.parent / "config.json"), results,
-        found.get("control", "none"), found.get("adapter"), found.get("turns", 0),
-        found.get("stop", False),
+        stored.get("control", "none"), stored.get("adapter"), stored.get("symmetry_retries", 0),
+        stored.get("early_stop", False),
     )  # fmt: skip

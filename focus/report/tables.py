@@ -28,11 +28,11 @@ _QUOTED = "Columns and rows called paper are quoted."
 
 def _pick(runs: Iterable[Evaluated], **wanted) -> list[Evaluated]:
     """Runs without a control whose properties are as wanted, by seed."""
-    found = [
+    picked = [
         run for run in runs
         if run.control == "none" and all(getattr(run, name) == v for name, v in wanted.items())
     ]  # fmt: skip
-    return sorted(found, key=lambda run: run.seed)
+    return sorted(picked, key=lambda run: run.seed)
 
 
 def _pooled(runs: Sequence[Evaluated], mark: str = "") -> Rate | None:
@@ -81,11 +81,11 @@ def source_table(runs: Sequence[Evaluated]) -> Table:
         quoted = [paper.source_rate(task, backbone, m) for task in _TASKS for m in methods]
         table.rows.append([f"{backbone} (paper)", *quoted])
     base = _pick(runs, method="base")
-    said = ", ".join(
+    rates = ", ".join(
         f"{run.where} on {run.task} {100 * r.value:.1f} %" for run in base if (r := run.rate())
     )
     table.notes += [
-        f"Base models: {said or 'not evaluated'}; 0.0 % in the paper.",
+        f"Base models: {rates or 'not evaluated'}; 0.0 % in the paper.",
         _SEVERAL,
         _QUOTED,
     ]
@@ -115,9 +115,9 @@ def _study(name: str, title: str, methods: Sequence[str]) -> Callable[[Sequence[
         for method in methods:
             cells: list[Cell] = []
             for task, where in groups:
-                found = _pick(runs, task=task, where=where, method=method)
+                picked = _pick(runs, task=task, where=where, method=method)
                 focus = _pick(runs, task=task, where=where, method="focus")
-                cells.append(_pooled(found, _mark(found, focus)))
+                cells.append(_pooled(picked, _mark(picked, focus)))
             cells += [paper.source_rate(task, paper.STUDIED, method) for task in _TASKS]
             table.rows.append([TITLES[method], *cells])
         table.notes += [_SEVERAL, _DIFFERS, _QUOTED + " The paper's backbone here is Qwen3-1.7B."]
@@ -166,7 +166,7 @@ def seed_table(runs: Sequence[Evaluated]) -> Table:
         values = [rate.value for rate in by.values() if rate]
         spread = f"{100 * (max(values) - min(values)):.1f}" if len(values) > 1 else None
         table.rows.append(
-            [f"{task}, {where}, {TITLES[method]}", *(by.get(s) for s in seeds), spread]
+            [f"{task}, {where}, {TITLES.get(method, method)}", *(by.get(s) for s in seeds), spread]
         )
     return table
 
@@ -196,17 +196,17 @@ def control_table(runs: Sequence[Evaluated]) -> Table:
 
 def label(run: Evaluated) -> str:
     """A run's name in tables and legends."""
-    return f"{TITLES[run.method]}, {run.where}, seed {run.seed}"
+    return f"{TITLES.get(run.method, run.method)}, {run.where}, seed {run.seed}"
 
 
 def transfer_table(
-    found: Sequence[Transferred], names: Sequence[str], name: str, title: str
+    transferred: Sequence[Transferred], names: Sequence[str], name: str, title: str
 ) -> Table:
     """Zero-shot accuracy of every variant, the paper's rows below."""
     averaged = tuple(names) == paper.TRANSFER_BENCHMARKS
     headings = ["variant", *(BENCHMARKS[n].title for n in names), *(["Avg."] if averaged else [])]
     table = Table(name, title, headings)
-    for one in found:
+    for one in transferred:
         by = {(row["variant"], row["benchmark"]): row for row in one.results}
         tests = {(row["variant"], row["benchmark"]): row["p"] for row in one.compared}
         for variant in dict.fromkeys(row["variant"] for row in one.results):

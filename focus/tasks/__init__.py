@@ -24,21 +24,21 @@ def task_class(name: str) -> type[Task]:
 def _loaded(entry: EntryPoint) -> type[Task]:
     """The class behind an entry point; refuses what would fail later without saying why."""
     try:
-        found = entry.load()
+        loaded = entry.load()
     except Exception as error:  # whatever another package does when it is imported
         raise UserError(
             f"the task {entry.name!r} ({entry.value}) fails to load: {error}"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, Task)):
+    if not (isinstance(loaded, type) and issubclass(loaded, Task)):
         raise UserError(f"the task {entry.name!r} ({entry.value}) is no class derived from Task")
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+    if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
         raise UserError(f"the task {entry.name!r} ({entry.value}) lacks {', '.join(missing)}")
-    if found.name != entry.name:
+    if loaded.name != entry.name:
         raise UserError(
-            f"the task {entry.name!r} ({entry.value}) calls itself {found.name!r}: its name must "
+            f"the task {entry.name!r} ({entry.value}) calls itself {loaded.name!r}: its name must "
             "be that of its entry point, by which checkpoints find it"
         )
-    return found
+    return loaded
 
 
 def known_tasks() -> list[str]:

@@ -2,7 +2,8 @@
 
 A task is a frozen dataclass; its fields are its settings. One file defines one task:
 `focus/tasks/sudoku.py` and `focus/tasks/maze.py` here, a file of yours through the entry point
-group `focus.tasks` (see docs/tutorials/add-a-task.md).
+group `focus.tasks` (see docs/tutorials/add-a-task.md). A task that gives every cell a class under
+all-different rules starts from `focus.tasks.assignment.Assignment`, which writes most of it.
 
 Shapes: `batch` puzzles, `tokens` updater tokens each, `channels` numbers per token in the answer
 z. Energies, losses and scores accept extra leading axes on z (steps, candidates) and are float32
@@ -12,8 +13,8 @@ per example, whatever the dtype of z. Nothing on tensors loops over examples or 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,15 +22,10 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from focus.errors import UserError
+from focus.random import Stream, normal, uniform
+from focus.tasks import drawing
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import (
-    Context,
-    Problem,
-    Rows,
-    Target,
-    TensorRecord,
-    constant,
-)
+from focus.tasks.records import Context, Problem, Rows, Target, TensorRecord, constant
 
 Codes = np.ndarray  # (cells,) or (rows, cells) uint8: one code per cell
 
@@ -86,26 +82,19 @@ def weigh_steps(
 
 @dataclass(frozen=True)
 class Task(ABC):
-    """The protocol. Subclasses are frozen dataclasses of settings."""
+    """The protocol. Subclasses are frozen dataclasses of settings.
+
+    The first part is what a task must write; all that follows has a default.
+    """
 
     name = ""  # the name on the command line
     dataset = ""  # the folder that holds its data
     hub_dataset = ""  # its public data set
     validation_from = "train"  # the split that validation puzzles are taken from
     padded = False  # whether some tokens can be padding
-    can_turn = False  # whether its symmetries keep the label, for further tries
-    rules_tell = False  # whether an answer whose diagnostic `valid` is 1 is the right one
+    valid_is_correct = False  # whether an answer that obeys the rules is the right one
 
-    # ------------------------------------------------------------------ sizes
-    @classmethod
-    @abstractmethod
-    def of_side(cls, side: int | None) -> "Task":
-        """The task with `side` cells in a row; None for its usual size."""
-
-    def resized(self, side: int) -> "Task":
-        """The task at another size, if the weights of a solver fit all sizes; else unchanged."""
-        return self
-
+    # ------------------------------------------------- to write: what a puzzle is
     @property
     @abstractmethod
     def cells(self) -> int:
@@ -113,13 +102,104 @@ class Task(ABC):
 
     @property
     @abstractmethod
-    def tokens(self) -> int:
-        """Tokens the updater sees (padded to this number)."""
+    def channels(self) -> tuple[Channel, ...]:
+        """The slices of z."""
 
     @property
     @abstractmethod
-    def channels(self) -> tuple[Channel, ...]:
-        """The slices of z."""
+    def question_symbols(self) -> dict[str, int]:
+        """Characters of a question and their codes; the first of a code is how it is written."""
+
+    @property
+    @abstractmethod
+    def answer_symbols(self) -> dict[str, int]:
+        """Characters of an answer and their codes."""
+
+    @abstractmethod
+    def solve(self, question: Codes) -> Codes:
+        """The reference answer by search; raises `UserError` when there is not exactly one."""
+
+    @abstractmethod
+    def generate(
+        self, seed: int, first_unit: int, count: int, mode: str,
+        seeds: Codes | None = None, like: Codes | None = None,
+    ) -> tuple[Codes, Codes]:  # fmt: skip
+        """Questions and answers of units `first_unit`…, a function of (seed, unit) alone.
+
+        A unit may bring no puzzle, or several. Modes that grow new puzzles from given ones start
+        from `seeds` and aim at the ratings of `like` (default: those of the seeds).
+        """
+
+    # ------------------------------------------- to write: puzzles and answers as tensors
+    @abstractmethod
+    def unpack(self, rows: TensorRecord) -> tuple[Problem, Target]:
+        """x and y* of stored rows."""
+
+    @abstractmethod
+    def clamp(
+        self, z: Float[Tensor, "batch tokens channels"], x: Problem
+    ) -> Float[Tensor, "batch tokens channels"]:
+        """Put back what the puzzle fixes; applied after every update."""
+
+    @abstractmethod
+    def decode(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
+    ) -> Int[Tensor, "*lead batch tokens"]:
+        """g_x: the answer that z states, a code per token."""
+
+    @abstractmethod
+    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
+        """A decoded answer as cell codes, for rendering."""
+
+    @abstractmethod
+    def obeys(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Bool[Tensor, " batch"]:
+        """Whether a decoded answer obeys the puzzle's rules; needs no label."""
+
+    @abstractmethod
+    def reference(self, y: Target) -> Int[Tensor, "batch tokens"]:
+        """The correct answer in the form of `decode`."""
+
+    @abstractmethod
+    def solved_state(
+        self, x: Problem, y: Target, sharpness: float = 8.0
+    ) -> Float[Tensor, "batch tokens channels"]:
+        """The z that states the correct answer, with logits of +-`sharpness`."""
+
+    @abstractmethod
+    def energy_terms(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
+    ) -> dict[str, Float[Tensor, "*lead batch"]]:
+        """The weighted terms of E_x, by name; one is called `ce`."""
+
+    # ------------------------------------------------------------------ sizes
+    @classmethod
+    def of_side(cls, side: int | None) -> "Task":
+        """The task with `side` cells in a row; None for its usual size."""
+        if side is None:
+            return cls()
+        if all(field.name != "side" for field in fields(cls)):
+            raise UserError(f"{cls.name} puzzles have one size")
+        return cls(side=side)  # type: ignore[call-arg]
+
+    def resized(self, side: int) -> "Task":
+        """The task at another size, if the weights of a solver fit all sizes; else unchanged."""
+        return self
+
+    @property
+    def paper_sized(self) -> bool:
+        """Whether these are the puzzles of the paper."""
+        return False
+
+    @property
+    def columns(self) -> int:
+        """Cells in a printed row: those of a square, or else all of them."""
+        side = math.isqrt(self.cells)
+        return side if side**2 == self.cells else self.cells
+
+    @property
+    def tokens(self) -> int:
+        """Tokens the updater sees (padded to this number)."""
+        return self.cells
 
     @property
     def width(self) -> int:
@@ -132,17 +212,7 @@ class Task(ABC):
         high = [c.high for c in self.channels for _ in range(c.width)]
         return constant(tuple(low), device), constant(tuple(high), device)
 
-    # ------------------------------------------------------------------- text
-    @property
-    @abstractmethod
-    def question_symbols(self) -> dict[str, int]:
-        """Characters of a question and their codes; the first of a code is how it is written."""
-
-    @property
-    @abstractmethod
-    def answer_symbols(self) -> dict[str, int]:
-        """Characters of an answer and their codes."""
-
+    # ------------------------------------------------------- text and pictures
     def encode_questions(self, texts: Sequence[str]) -> Codes:
         """Questions on one line each, all at once; raises `RowError` for a bad one."""
         return encode_text(texts, self.cells, self.question_symbols, f"the {self.name}")
@@ -165,26 +235,52 @@ class Task(ABC):
         self.check(question)
         return question
 
-    @abstractmethod
-    def check(self, question: Codes) -> None:
+    def check(self, question: Codes) -> None:  # noqa: B027, a task need not know of any
         """Raise `UserError` for a puzzle that contradicts the rules at sight."""
+
+    def render_cells(
+        self, question: Codes, answer: Codes | None = None
+    ) -> list[tuple[str, int | None]]:
+        """What `render` prints, in pieces: text, and the cell it shows (None: a frame or space)."""
+        line = self.question_text(question) if answer is None else self.answer_text(answer)
+        pieces: list[tuple[str, int | None]] = []
+        for cell, symbol in enumerate(line):
+            if cell and cell % self.columns == 0:
+                pieces.append(("\n", None))
+            pieces.append((symbol, cell))
+        return pieces
 
     def render(self, question: Codes, answer: Codes | None = None) -> str:
         """The puzzle, or its answer, as lines of text."""
-        line = self.question_text(question) if answer is None else self.answer_text(answer)
-        side = math.isqrt(self.cells)
-        return "\n".join(line[start : start + side] for start in range(0, self.cells, side))
+        return "".join(text for text, _ in self.render_cells(question, answer))
 
-    @abstractmethod
+    def draw(self, axis: Any, question: str, answer: str | None, target: str) -> None:
+        """Draw an answer into a matplotlib axis, compared with the target; None: the question."""
+        drawing.draw_text(axis, self.columns, question, answer, target)
+
+    def counted_cells(self, question: str) -> list[bool]:
+        """Which cells count in the share of right cells under a picture."""
+        return [True] * len(question)
+
+    @property
+    def page_view(self) -> dict[str, Any] | None:
+        """What the web page needs to draw this task; None: the page cannot show it."""
+        return None
+
     def prompt(self) -> Prompt:
-        """The prompt with its cells."""
+        """The prompt with its cells, printed twice: see `Prompt` for why."""
+        parts = [Cell(cell) for cell in range(self.cells)]
+        return Prompt((f"{self.name.capitalize()}:", *parts, "\n", *parts), self._symbols())
 
     def text_target(self) -> Prompt:
         """The answer as a language model writes it: what Direct SFT learns."""
+        return Prompt(tuple(Cell(cell) for cell in range(self.cells)), self._symbols())
+
+    def _symbols(self) -> tuple[str, ...]:
+        """The character of every code; of several the last, as a language model reads it."""
         characters = {**self.question_symbols, **self.answer_symbols}
-        names = {code: character for character, code in characters.items()}
-        parts = tuple(Cell(cell) for cell in range(self.cells))
-        return Prompt(parts, tuple(names[code] for code in range(len(names))))
+        by_code = {code: character for character, code in characters.items()}
+        return tuple(by_code[code] for code in range(len(by_code)))
 
     def parse_text_target(self, question: Codes, text: str) -> Codes | None:
         """The answer that a completion states, or None when it is malformed (strict)."""
@@ -194,16 +290,37 @@ class Task(ABC):
             return None
 
     # ------------------------------------------------- puzzles on the host
-    @abstractmethod
-    def solve(self, question: Codes) -> Codes:
-        """The reference answer by search; raises `UserError` when there is not exactly one."""
-
     def check_rows(self, questions: Codes) -> None:  # noqa: B027, a task need not know of any
         """Refuse rows that are no puzzles, before a run or an evaluation; names the first."""
 
-    @abstractmethod
     def judge(self, questions: Codes, answers: Codes) -> Verdict:
-        """Check rows of data against the rules."""
+        """Check rows of data against the rules: by default, against the answers of `solve`."""
+        unique = np.zeros(len(questions), bool)
+        canonical = unique.copy()
+        problems = {}
+        for row, (question, answer) in enumerate(zip(questions, answers, strict=True)):
+            try:
+                canonical[row] = (self.solve(question) == answer).all()
+                unique[row] = True
+            except UserError as error:
+                problems[row] = str(error)
+                continue
+            if not canonical[row]:
+                problems[row] = "the answer is not the solution"
+        return Verdict(canonical, unique, canonical, problems)
+
+    def rate(self, questions: Codes) -> np.ndarray:
+        """How hard each puzzle is for our own search; by default all alike. (rows,) int64."""
+        return np.zeros(len(questions), np.int64)
+
+    def add_givens(self, question: Codes, answer: Codes, seed: int) -> Codes:
+        """An easier puzzle with the same answer; the same one where a task has nothing to add."""
+        return question
+
+    @property
+    def generator_modes(self) -> tuple[str, ...]:
+        """Ways to generate puzzles; the first is the default."""
+        return ("default",)
 
     def fingerprint(self, questions: Codes) -> np.ndarray:
         """Equal for equivalent puzzles; different puzzles may share one. (rows,) uint64."""
@@ -217,25 +334,22 @@ class Task(ABC):
         """
         return bool((first == second).all())
 
-    @property
-    @abstractmethod
-    def generator_modes(self) -> tuple[str, ...]:
-        """Ways to generate puzzles; the first is the default."""
+    def transform(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
+        """Questions or answers under random symmetries, one for each key.
 
-    @abstractmethod
-    def generate(
-        self, seed: int, first_unit: int, count: int, mode: str,
-        seeds: Codes | None = None, like: Codes | None = None,
-    ) -> tuple[Codes, Codes]:  # fmt: skip
-        """Questions and answers of units `first_unit`…, a function of (seed, unit) alone.
-
-        A unit may bring no puzzle, or several. Modes that grow new puzzles from given ones start
-        from `seeds` and aim at the ratings of `like` (default: those of the seeds).
+        Written, with its inverse, by tasks whose symmetries turn the answer of a puzzle into the
+        answer of the transformed one.
         """
+        raise NotImplementedError(f"{self.name} has no symmetries that keep the answer")
 
-    @abstractmethod
-    def rate(self, questions: Codes) -> np.ndarray:
-        """How hard each puzzle is for our own search. (rows,) int64."""
+    def inverse_transform(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
+        """The inverse of `transform`."""
+        raise NotImplementedError(f"{self.name} has no symmetries that keep the answer")
+
+    @property
+    def symmetries_keep_answer(self) -> bool:
+        """Whether a puzzle can be tried again under symmetries: the task has a `transform`."""
+        return type(self).transform is not Task.transform
 
     def pack(self, questions: Codes, answers: Codes, augment: bool = False) -> TensorRecord:
         """Rows for storage on a device; `augment` adds what the method of that name needs."""
@@ -244,13 +358,9 @@ class Task(ABC):
             torch.from_numpy(np.array(answers, np.uint8)),
         )
 
-    def turn(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
-        """Questions or answers under random symmetries, one for each key; where `can_turn`."""
-        raise NotImplementedError(f"{self.name} has can_turn but no turn")
-
-    def turn_back(self, codes: Codes, keys: Int[Tensor, " rows"]) -> Codes:
-        """The inverse of `turn`."""
-        raise NotImplementedError(f"{self.name} has can_turn but no turn_back")
+    def problem(self, questions: Codes) -> Problem:
+        """x of questions (rows, cells), without any answer; on the CPU."""
+        return self.unpack(self.pack(questions, np.zeros_like(questions)))[0]
 
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: TensorRecord, keys: Int[Tensor, " batch"]) -> TensorRecord:
@@ -261,39 +371,39 @@ class Task(ABC):
         """The stored symmetries of packed puzzles, each as rows without augmentation."""
         return [rows]
 
-    def augment_opinions(
-        self, opinions: UInt8[Tensor, "batch variants steps tokens classes"],
+    def augment_soft_targets(
+        self, soft_targets: UInt8[Tensor, "batch variants steps tokens classes"],
         keys: Int[Tensor, " batch"],
     ) -> UInt8[Tensor, "batch steps tokens classes"]:  # fmt: skip
-        """A teacher's opinions under the symmetries that `augment` draws with the same keys."""
-        return opinions[:, 0]
-
-    @abstractmethod
-    def unpack(self, rows: TensorRecord) -> tuple[Problem, Target]:
-        """x and y* of stored rows."""
+        """A teacher's soft targets under the symmetries that `augment` draws with the same keys."""
+        return soft_targets[:, 0]
 
     @property
-    @abstractmethod
     def category_sizes(self) -> tuple[int, ...]:
         """Number of classes of each category of the context."""
+        return (max(self.question_symbols.values()) + 1,)
 
     @property
-    @abstractmethod
     def context_bits(self) -> int:
         """Number of 0/1 inputs of the context."""
+        return 1
 
-    @abstractmethod
     def context(self, x: Problem) -> Context:
-        """c_x."""
+        """c_x: by default what stands in the cell, and whether its answer is open."""
+        position = torch.stack([x.cell // self.columns, x.cell % self.columns], -1)
+        code = x.grid.gather(1, x.cell)[..., None]
+        return Context(position, code, self.open_tokens(x)[..., None].float())
 
     @property
-    @abstractmethod
     def relation_names(self) -> tuple[str, ...]:
         """Names of the relations between tokens."""
+        return ("row", "column")
 
-    @abstractmethod
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         """Which tokens are related; the first axis is 1 where puzzles share it."""
+        lines = torch.stack([x.cell // self.columns, x.cell % self.columns], 1)
+        both = x.mask[:, None, :, None] & x.mask[:, None, None, :]
+        return (lines[..., :, None] == lines[..., None, :]) & both
 
     def members(self, x: Problem) -> Float[Tensor, "relations tokens groups"] | None:
         """1 where a token belongs to a group, if to be related is to share a group.
@@ -325,34 +435,27 @@ class Task(ABC):
         return heard, (count[..., 0] > 0).transpose(1, 2)
 
     # --------------------------------------------------------------- the answer
-    @abstractmethod
+    def answer_only(self) -> "Task":
+        """The task decoded from its answer alone, without auxiliary targets."""
+        return self
+
     def initial(self, x: Problem) -> Float[Tensor, "batch tokens channels"]:
         """z of s_0: knows the puzzle, nothing of the answer."""
+        return self.clamp(torch.zeros(*x.cell.shape, self.width, device=x.cell.device), x)
 
-    @abstractmethod
-    def clamp(
-        self, z: Float[Tensor, "batch tokens channels"], x: Problem
-    ) -> Float[Tensor, "batch tokens channels"]:
-        """Put back what the puzzle fixes; applied after every update."""
+    @property
+    def feature_width(self) -> int:
+        """Width of `features`."""
+        return self.width
 
-    @abstractmethod
     def features(
         self, z: Float[Tensor, "batch tokens channels"], x: Problem
     ) -> Float[Tensor, "batch tokens features"]:
-        """What the updater reads of z; bounded."""
+        """What the updater reads of z; bounded. By default the probabilities of each channel."""
+        logits = [z[..., channel.slice] for channel in self.channels]
+        return torch.cat([v.softmax(-1) if v.shape[-1] > 1 else v.sigmoid() for v in logits], -1)
 
-    @property
-    @abstractmethod
-    def feature_width(self) -> int:
-        """Width of `features`."""
-
-    @abstractmethod
-    def decode(
-        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
-    ) -> Int[Tensor, "*lead batch tokens"]:
-        """g_x: the answer that z states, a code per token."""
-
-    def opinion(
+    def class_logits(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
     ) -> Float[Tensor, "*lead batch tokens classes"]:
         """Logits of what a state holds of each token, for a student to learn from."""
@@ -362,10 +465,6 @@ class Task(ABC):
         """Tokens whose answer the puzzle does not give."""
         return x.mask
 
-    @abstractmethod
-    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
-        """A decoded answer as cell codes, for rendering."""
-
     def answer_tokens(self, codes: Codes, x: Problem) -> Int[Tensor, "batch tokens"] | None:
         """Cell codes, as a language model writes them, in the form of `decode`.
 
@@ -373,35 +472,24 @@ class Task(ABC):
         """
         return None
 
-    @abstractmethod
-    def reference(self, y: Target) -> Int[Tensor, "batch tokens"]:
-        """The correct answer in the form of `decode`."""
-
     def exact(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
     ) -> Bool[Tensor, "*lead batch"]:
         """Whether the decoded answer is the correct one in every cell."""
         return (self.decode(z, x) == self.reference(y)).all(-1)
 
-    @abstractmethod
-    def solved_state(
-        self, x: Problem, y: Target, sharpness: float = 8.0
-    ) -> Float[Tensor, "batch tokens channels"]:
-        """The z that states the correct answer, with logits of +-`sharpness`."""
-
-    @abstractmethod
     def corrupt(
         self, x: Problem, y: Target, keys: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch tokens channels"]:
-        """A controlled corruption of the solved state (Fixed Mix)."""
+        """A controlled corruption of the solved state (Fixed Mix): 10-60 % of the tokens noise."""
+        share = 0.1 + 0.5 * uniform(keys, Stream.CORRUPT_0, 1)
+        noisy = uniform(keys, Stream.CORRUPT_1, self.tokens) < share
+        noise = normal(keys, Stream.CORRUPT_2, self.tokens, self.width) * 4
+        low, high = self.bounds(noise.device)
+        z = torch.where(noisy[..., None], noise.clamp(low, high), self.solved_state(x, y, 4.0))
+        return self.clamp(z, x)
 
     # ----------------------------------------------------------------- learning
-    @abstractmethod
-    def energy_terms(
-        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
-    ) -> dict[str, Float[Tensor, "*lead batch"]]:
-        """The weighted terms of E_x, by name."""
-
     def energy(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: Target
     ) -> Float[Tensor, "*lead batch"]:
@@ -448,15 +536,18 @@ class Task(ABC):
         """
         return (~exact_end).expand_as(exact_at)
 
-    @abstractmethod
     def diagnostics(
         self, answer: Int[Tensor, "batch tokens"], x: Problem, y: Target
     ) -> dict[str, Float[Tensor, " batch"]]:
-        """Scores beside exactness, by name."""
+        """Scores beside exactness, by name: the share of right cells, and whether rules hold."""
+        return {
+            "cell_accuracy": masked_mean((answer == self.reference(y)).float(), x.mask),
+            "valid": self.obeys(answer, x).float(),
+        }
 
 
 class RowError(UserError):
-    """A string of a data file that is no puzzle; knows its row."""
+    """A string of a data file that is no puzzle, with its row."""
 
     def __init__(self, row: int, message: str):
         super().__init__(message)
@@ -464,7 +555,7 @@ class RowError(UserError):
 
 
 def encode_text(texts: Sequence[str], length: int, symbols: dict[str, int], what: str) -> Codes:
-    """Strings of `length` known characters to codes (rows, length), all at once."""
+    """Strings of `length` characters to codes (rows, length), all at once."""
     for row, text in enumerate(texts):
         if len(text) != length:
             raise RowError(row, f"{what} has {len(text)} characters, {length} are needed")

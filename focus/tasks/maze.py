@@ -8,7 +8,7 @@ start along its best parents (appendix D.1 of the paper); the energy is appendix
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -19,13 +19,16 @@ from torch.nn import functional
 from focus.engines import maze_generator, maze_search
 from focus.engines.maze_search import GOAL, OPEN, START, WALL
 from focus.errors import UserError
-from focus.random import normal, uniform
+from focus.random import Stream, normal, uniform
+from focus.settings import METHOD
+from focus.tasks import drawing
 from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
 from focus.tasks.maze_tokens import (
     MazeProblem,
     MazeRows,
     MazeTarget,
     is_route,
+    maze_problem,
     trace,
     unpack_mazes,
 )
@@ -51,7 +54,8 @@ class Maze(Task):
     max_tokens: int = 0  # pad open cells to this number; 0 = all cells of the grid
     min_path: int = 0  # generated mazes: least moves from start to goal; 0 = 109 at 30x30
     wall_share: tuple[float, float] = (0.30, 0.46)  # generated mazes: range of the wall share
-    decoder: Literal["canonical", "threshold"] = "canonical"
+    # How z is read: canonical walks from the goal along parents, threshold marks likely path cells
+    decoder: Annotated[Literal["canonical", "threshold"], METHOD] = "canonical"
     lambda_dice: float = 0.40  # weight of the soft Dice loss (lambda_dice)
     lambda_rank: float = 0.04  # weight of V_rank (lambda_rank)
     lambda_dec: float = 0.10  # weight of V_dec (lambda_dec)
@@ -60,7 +64,7 @@ class Maze(Task):
     decoder_distance_weight: float = 0.35  # weight of |d_i - d_j - 1| in the decoder's score
     lambda_parent: float = 1.0  # task loss: parents of all reachable cells (ours)
     lambda_distance: float = 0.10  # task loss: distances, in units of 16 moves (ours)
-    lambda_step: float = 0.05  # task loss: distance to the parent is one move (ours)
+    lambda_move: float = 0.05  # task loss: distance to the parent is one move (ours)
     logit_bound: float = 20.0  # hard clip of path and parent logits
     logit_features: bool = True  # features hold scaled logits beside the probabilities (ours)
 
@@ -79,6 +83,10 @@ class Maze(Task):
         if side > _LARGEST:
             raise UserError(f"mazes have up to {_LARGEST} cells in a row, not {side}")
         return replace(self, size=side, max_tokens=0, min_path=0)
+
+    @property
+    def paper_sized(self) -> bool:
+        return self.size == 30
 
     @property
     def cells(self) -> int:
@@ -137,6 +145,16 @@ class Maze(Task):
         question = self.encode_questions(["".join(lines)])[0]
         self.check(question)
         return question
+
+    def draw(self, axis: Any, question: str, answer: str | None, target: str) -> None:
+        drawing.draw_maze(axis, question, answer, target)
+
+    def counted_cells(self, question: str) -> list[bool]:
+        return [symbol != "#" for symbol in question]
+
+    @property
+    def page_view(self) -> dict[str, Any]:
+        return {"box": 0}
 
     def prompt(self) -> Prompt:
         parts: list[str | Cell] = ["Find the shortest path from S to G. # marks a wall.\n"]
@@ -225,9 +243,9 @@ class Maze(Task):
         distance = distances[rows, cells]
         inside = distance >= 0
         by_distance[rows[inside], distance[inside]] = cells[inside]
-        step = np.abs(np.diff(by_distance, axis=1))
-        side_by_side = (step == self.size) | (
-            (step == 1) & (by_distance[:, 1:] // self.size == by_distance[:, :-1] // self.size)
+        apart = np.abs(np.diff(by_distance, axis=1))
+        side_by_side = (apart == self.size) | (
+            (apart == 1) & (by_distance[:, 1:] // self.size == by_distance[:, :-1] // self.size)
         )
         needed = np.arange(self.cells - 1) < length[:, None]
         placed = (by_distance[:, :-1] >= 0) & (by_distance[:, 1:] >= 0) & side_by_side
@@ -272,12 +290,7 @@ class Maze(Task):
         Of the eight symmetries only the left-right flip mostly keeps the canonical path,
         because ties are broken by a fixed order of directions.
         """
-        most = int((questions != WALL).sum(1).max(initial=0))
-        if most > self.tokens:
-            raise UserError(
-                f"a maze has {most} open cells, more than its {self.tokens} tokens; raise "
-                f"--task.max-tokens ({self.cells} suffice for any maze)"
-            )
+        self._check_tokens(questions)
         variants = maze_search.dihedral(questions, self.size) if augment else questions[:, None]
         flat = np.ascontiguousarray(variants).reshape(-1, self.cells)
         codes = maze_search.search_many(flat, self.size)[0]
@@ -285,6 +298,20 @@ class Maze(Task):
         return MazeRows(
             torch.from_numpy(codes.reshape(variants.shape)), torch.from_numpy(goal.astype(np.int32))
         )
+
+    def problem(self, questions: Codes) -> MazeProblem:
+        self._check_tokens(questions)
+        codes = torch.from_numpy(np.array(questions, np.int64))
+        start, goal = ((codes == code).byte().argmax(1, keepdim=True) for code in (START, GOAL))
+        return maze_problem(codes != WALL, start, goal, self.size, self.tokens)
+
+    def _check_tokens(self, questions: Codes) -> None:
+        most = int((questions != WALL).sum(1).max(initial=0))
+        if most > self.tokens:
+            raise UserError(
+                f"a maze has {most} open cells, more than its {self.tokens} tokens; raise "
+                f"--task.max-tokens ({self.cells} suffice for any maze)"
+            )
 
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: MazeRows, keys: Int[Tensor, " batch"]) -> MazeRows:
@@ -295,11 +322,11 @@ class Maze(Task):
         numbers = range(rows.code.shape[1])
         return [MazeRows(rows.code[:, n : n + 1], rows.goal[:, n : n + 1]) for n in numbers]
 
-    def augment_opinions(
-        self, opinions: UInt8[Tensor, "batch variants steps tokens classes"],
+    def augment_soft_targets(
+        self, soft_targets: UInt8[Tensor, "batch variants steps tokens classes"],
         keys: Int[Tensor, " batch"],
     ) -> UInt8[Tensor, "batch steps tokens classes"]:  # fmt: skip
-        return opinions[_chosen(opinions.shape[1], keys)]
+        return soft_targets[_chosen(soft_targets.shape[1], keys)]
 
     def unpack(self, rows: MazeRows) -> tuple[MazeProblem, MazeTarget]:
         return unpack_mazes(rows, self.size, self.tokens)
@@ -338,9 +365,9 @@ class Maze(Task):
         return gather_vectors(h, x.neighbours()), x.traversable
 
     # --------------------------------------------------------------- the answer
-    def initial(self, x: MazeProblem) -> Float[Tensor, "batch tokens channels"]:
-        blank = torch.zeros(*x.cell.shape, self.width, device=x.cell.device)
-        return self.clamp(blank, x)
+    def answer_only(self) -> "Maze":
+        """Path cells by threshold: parents and distances are neither learned nor read."""
+        return replace(self, decoder="threshold")
 
     def clamp(
         self, z: Float[Tensor, "batch tokens channels"], x: MazeProblem
@@ -407,7 +434,7 @@ class Maze(Task):
         goal = x.goal.expand(successor.shape[:-1])
         return trace(successor, goal, self.doublings)[0].long()
 
-    def opinion(
+    def class_logits(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: MazeProblem
     ) -> Float[Tensor, "*lead batch tokens classes"]:
         """Off the path, or on it."""
@@ -427,6 +454,10 @@ class Maze(Task):
 
     def reference(self, y: MazeTarget) -> Int[Tensor, "batch tokens"]:
         return y.path.long()
+
+    def obeys(self, answer: Int[Tensor, "batch tokens"], x: MazeProblem) -> Bool[Tensor, " batch"]:
+        """Whether the marked cells are a route from start to goal, of any length."""
+        return is_route((answer > 0) & x.mask, x)
 
     def exact(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: MazeProblem, y: MazeTarget
@@ -451,17 +482,19 @@ class Maze(Task):
     ) -> Float[Tensor, "batch tokens channels"]:
         """Drop a path segment, splice in a detour, flip 2-5 % of the cells, add noise."""
         length = y.distance.gather(1, x.goal[:, None]).float()
-        first = uniform(keys, 10, 1) * length
+        first = uniform(keys, Stream.CORRUPT_0, 1) * length
         dropped = y.path & (y.distance >= first)
-        dropped &= y.distance < first + (0.1 + 0.3 * uniform(keys, 11, 1)) * length
+        dropped &= y.distance < first + (0.1 + 0.3 * uniform(keys, Stream.CORRUPT_1, 1)) * length
         # The detour: a random reachable cell and the last 24 moves of the way to it.
-        pick = (uniform(keys, 12, self.tokens) * y.has_parent).argmax(-1)
+        pick = (uniform(keys, Stream.CORRUPT_2, self.tokens) * y.has_parent).argmax(-1)
         way, _ = trace(y.parent_token, pick, math.ceil(math.log2(self.tokens)))
         detour = way & (y.distance > y.distance.gather(1, pick[:, None]) - 24)
-        flipped = uniform(keys, 13, self.tokens) < 0.02 + 0.03 * uniform(keys, 14, 1)
+        flipped = uniform(keys, Stream.CORRUPT_3, self.tokens) < 0.02 + 0.03 * uniform(
+            keys, Stream.CORRUPT_4, 1
+        )
         path = ((y.path & ~dropped) | detour) ^ flipped
         astray = torch.where(
-            dropped | flipped, (uniform(keys, 15, self.tokens) * 4).long(), y.parent
+            dropped | flipped, (uniform(keys, Stream.CORRUPT_5, self.tokens) * 4).long(), y.parent
         )
         z = torch.cat(
             [
@@ -472,7 +505,7 @@ class Maze(Task):
             -1,
         )
         scale = constant((1.0, 1.0, 1.0, 1.0, 1.0, 0.1), z.device)
-        return self.clamp(z + normal(keys, 16, self.tokens, self.width) * scale, x)
+        return self.clamp(z + normal(keys, Stream.CORRUPT_6, self.tokens, self.width) * scale, x)
 
     # ----------------------------------------------------------------- learning
     def energy_terms(
@@ -531,12 +564,12 @@ class Maze(Task):
         target = (y.distance.float() / self.channels[2].unit).expand_as(distance)
         far = functional.smooth_l1_loss(distance, target, reduction="none")
         there = _pick(gather_neighbours(moves, x.neighbours()), y.parent)
-        step = functional.smooth_l1_loss(moves - there, torch.ones_like(moves), reduction="none")
+        move = functional.smooth_l1_loss(moves - there, torch.ones_like(moves), reduction="none")
         return (
             self.energy(z, x, y)
             + self.lambda_parent * parent
             + self.lambda_distance * masked_mean(far, y.has_parent)
-            + self.lambda_step * masked_mean(step, y.has_parent)
+            + self.lambda_move * masked_mean(move, y.has_parent)
         )
 
     def eligible(
@@ -552,8 +585,7 @@ class Maze(Task):
         self, answer: Int[Tensor, "batch tokens"], x: MazeProblem, y: MazeTarget
     ) -> dict[str, Float[Tensor, " batch"]]:
         """Cell accuracy over non-wall cells, path validity and optimality, F1 without ends."""
-        marked = (answer > 0) & x.mask
-        valid = is_route(marked, x)
+        marked, valid = (answer > 0) & x.mask, self.obeys(answer, x)
         moves = marked.sum(-1) - 1
         optimal = valid & (moves == y.distance.gather(1, x.goal[:, None])[:, 0])
         ours, theirs = marked & x.free, y.path & x.free
@@ -569,7 +601,9 @@ class Maze(Task):
 
 def _chosen(variants: int, keys: Int[Tensor, " batch"]) -> tuple[Tensor, Tensor]:
     """Each example, and which of the stored symmetries it gets."""
-    return torch.arange(len(keys), device=keys.device), (uniform(keys, 0) * variants).long()
+    return torch.arange(len(keys), device=keys.device), (
+        uniform(keys, Stream.SYMMETRY) * variants
+    ).long()
 
 
 def _pick(

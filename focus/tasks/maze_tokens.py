@@ -14,7 +14,7 @@ from torch.nn import functional
 from focus.engines.maze_search import BLOCKED, GOAL, OPEN, ROOT, START, UNREACHABLE
 from focus.tasks.records import Neighbours, Problem, Target, TensorRecord, gather_neighbours
 
-_STEPS = ((1, 0), (0, -1), (0, 1), (-1, 0))
+_MOVES = ((1, 0), (0, -1), (0, 1), (-1, 0))
 
 
 @dataclass(frozen=True)
@@ -74,34 +74,44 @@ def trace(
     return visited.scatter(-1, last, 1).bool(), last[..., 0]
 
 
-def unpack_mazes(rows: MazeRows, size: int, tokens: int) -> tuple[MazeProblem, MazeTarget]:
-    """x and y* of stored mazes, open cells padded to `tokens`."""
-    code, goal_cell = rows.code[:, 0].long(), rows.goal[:, 0].long()
-    batch = len(code)
-    is_open = code != BLOCKED
+def maze_problem(
+    is_open: Bool[Tensor, "batch cells"],
+    start_cell: Int[Tensor, "batch 1"],
+    goal_cell: Int[Tensor, "batch 1"],
+    size: int,
+    tokens: int,
+) -> MazeProblem:
+    """x of mazes, open cells padded to `tokens`."""
+    batch = len(is_open)
     # Open cells first, in reading order; then the inverse map, token of a cell.
     cell = torch.argsort(is_open.logical_not().byte(), dim=1, stable=True)[:, :tokens]
-    number = torch.arange(tokens, device=code.device).expand(batch, tokens)
+    number = torch.arange(tokens, device=is_open.device).expand(batch, tokens)
     mask = number < is_open.sum(1, keepdim=True)
-    token_of = torch.zeros_like(code).scatter(1, cell, number)
-    start = token_of.gather(1, (code == ROOT).byte().argmax(1, keepdim=True))
-    goal = token_of.gather(1, goal_cell[:, None])
+    token_of = torch.zeros_like(is_open, dtype=torch.long).scatter(1, cell, number)
+    start, goal = token_of.gather(1, start_cell), token_of.gather(1, goal_cell)
     kind = mask.long().scatter(1, start, START).scatter(1, goal, GOAL)
     row, column = cell // size, cell % size
     neighbour, traversable = [], []
-    for down, right in _STEPS:
+    for down, right in _MOVES:
         r, c = row + down, column + right
         inside = (r >= 0) & (r < size) & (c >= 0) & (c < size) & mask
         other = r.clamp(0, size - 1) * size + c.clamp(0, size - 1)
         passable = inside & is_open.gather(1, other)
         neighbour.append(token_of.gather(1, other) * passable)
         traversable.append(passable)
-    grid = is_open.long().scatter(1, (code == ROOT).byte().argmax(1, keepdim=True), START)
-    problem = MazeProblem(
-        grid.scatter(1, goal_cell[:, None], GOAL), cell, mask, kind, start[:, 0], goal[:, 0],
+    grid = is_open.long().scatter(1, start_cell, START).scatter(1, goal_cell, GOAL)
+    return MazeProblem(
+        grid, cell, mask, kind, start[:, 0], goal[:, 0],
         torch.stack(neighbour, -1), torch.stack(traversable, -1),
     )  # fmt: skip
-    return problem, _target(code.gather(1, cell), problem)
+
+
+def unpack_mazes(rows: MazeRows, size: int, tokens: int) -> tuple[MazeProblem, MazeTarget]:
+    """x and y* of stored mazes."""
+    code = rows.code[:, 0].long()
+    start_cell = (code == ROOT).byte().argmax(1, keepdim=True)
+    x = maze_problem(code != BLOCKED, start_cell, rows.goal[:, :1].long(), size, tokens)
+    return x, _target(code.gather(1, x.cell), x)
 
 
 def _target(code: Int[Tensor, "batch tokens"], x: MazeProblem) -> MazeTarget:

@@ -13,17 +13,16 @@ from typing import Any
 
 import torch
 
-from focus.curation.replay import select
+from focus.curation.algorithm import SelfTrajectory
+from focus.curation.config import Stage
 from focus.errors import UserError
-from focus.model.backbone import LanguageModel
-from focus.model.checkpoint import Model
+from focus.model.base import evaluating
 from focus.model.precision import mixed_precision
-from focus.model.solver import Solver, evaluating
-from focus.model.trm import TRM
-from focus.random import example_keys
+from focus.model.solver import Solver, solver_of
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
-from focus.training.update import selector_of
+from focus.training.objectives.curated import selector_of
+from focus.training.schedule import scheduled
 
 _MATRIX = 8192  # side of the matrices whose product measures the device
 
@@ -76,140 +75,109 @@ def bench_train(config: RunConfig, device: str, repeats: int, eager: bool = True
 def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     start = time.perf_counter()
     trainer = Trainer(config, Path("."), device)
-    step = trainer.on_device
-    in_round = config.round > 1
+    runner, interval = trainer.step_runner, config.encode_interval
+    between = interval > 1  # the updater learns more often than the adapter
+    nothing_moves = replace(scheduled(0, config), learning_rate_share=0.0)
 
-    def read() -> None:
-        for minibatch, mine in trainer.share:
-            step.read(0, minibatch, mine)
-            step.teach(1)
+    def encode() -> None:
+        for minibatch, share in trainer.share:
+            runner.encode(0, minibatch, share)
+            runner.backward_encoder(1)
 
-    def updates(replaying: bool, K_p: int, h: int) -> None:
-        """A round."""
-        step.begin(0, 0.0)
-        for source in range(config.round):
-            for minibatch, mine in trainer.share:
-                if source == 0:
-                    step.read(0, minibatch, mine)
-                slot = source % config.read_ahead
-                step.accumulate(slot, minibatch, mine, replaying, K_p, h)
-                if source == config.round - 1:
-                    step.teach(config.round)
-            if in_round:
-                step.finish(1, "updater")
-        step.finish(1, *(("adapter",) if in_round else ()))
+    def updates(replays: bool, stage: Stage) -> None:
+        """All updates between two encodings."""
+        runner.begin(0, nothing_moves)
+        for number in range(interval):
+            for minibatch, share in trainer.share:
+                if number == 0:
+                    runner.encode(0, minibatch, share)
+                drawn_at = number % config.encode_batches
+                runner.accumulate(drawn_at, minibatch, share, replays, stage)
+                if number == interval - 1:
+                    runner.backward_encoder(interval)
+            if between:
+                runner.finish(1, "updater")
+        runner.finish(1, *(("adapter",) if between else ()))
 
-    def timed(replaying: bool, K_p: int, h: int) -> float:
-        return seconds_of(lambda: updates(replaying, K_p, h), device, repeats) / config.round
+    def timed(replays: bool, stage: Stage) -> float:
+        return seconds_of(lambda: updates(replays, stage), device, repeats) / interval
 
-    updates(False, 0, 1)
+    no_replay = Stage(0, 1)
+    updates(False, no_replay)
     _drain(device)
     first = time.perf_counter() - start  # puzzles read, weights loaded, code compiled
-    base = timed(False, 0, 1)
+    base = timed(False, no_replay)
     rates, selection = {"base": round(1 / base, 2)}, {}
-    if config.replay.method != "none" and not config.carry.steps:
-        for name, K_p, h in _stages(config):
-            replayed = timed(True, K_p, h)
+    if config.replay.method != "none" and not config.deep_supervision.steps:
+        for name, stage in _stages(config):
+            replayed = timed(True, stage)
             rates[name] = round(1 / replayed, 2)
-            if config.replay.method != "fixed-mix":
-                choosing = _selection(trainer, K_p, h)[1]
-                taken = seconds_of(partial(step.run, choosing, choosing), device, repeats)
+            if config.replay.selects:
+                choosing = _selection(trainer, stage)[1]
+                taken = seconds_of(partial(runner.run, choosing, choosing), device, repeats)
                 selection[name] = round(len(trainer.share) * taken / replayed, 3)
     finish = seconds_of(
-        lambda: step.finish(1, *(("updater",) if in_round else ())), device, repeats
+        lambda: runner.finish(1, *(("updater",) if between else ())), device, repeats
     )
-    reading = seconds_of(read, device, repeats) / config.round if step.reading else 0.0
+    encoding = seconds_of(encode, device, repeats) / interval if runner.encoder_cache else 0.0
+    flops = solver_of(trainer.model, config.recipe).update_flops(
+        config.steps, config.updates_per_encode
+    )
     return {
         "first_update_seconds": round(first, 1),
         "updates_per_second": rates,
         "puzzles_per_second": round(config.optimizer.batch / base),
-        "tflops": round(update_flops(trainer.model, config) / base / 1e12, 3),
+        "tflops": round(flops * config.optimizer.batch / base / 1e12, 3),
         "share": {
-            "language_model": round(reading / base, 3),
+            "language_model": round(encoding / base, 3),
             "optimizer": round(finish / base, 3),
-            "updater": round(max(0.0, base - reading - finish) / base, 3),
+            "updater": round(max(0.0, base - encoding - finish) / base, 3),
         },
         **({"share_of_selection": selection} if selection else {}),
     }
 
 
-def step_flops(solver: Solver) -> float:
-    """Operations of one step of one puzzle: products with weights, attention scores not counted.
-
-    An MLP over the tokens is applied to each number of a token.
-    """
-    updater, tokens = solver.updater, solver.task.tokens
-    if not isinstance(updater, TRM):
-        return 2 * sum(p.numel() for p in updater.parameters() if p.ndim == 2) * tokens
-    each = sum(
-        2 * weight.numel() * (updater.config.width if ".mix." in name else tokens)
-        for name, weight in updater.net.named_parameters()
-    )
-    return each * (updater.config.inner + 1) * updater.config.outer
+def _stages(config: RunConfig) -> list[tuple[str, Stage]]:
+    """The name of each stage of replay, and the stage."""
+    stages = dict.fromkeys(Stage(K_p, h) for _, K_p, h in config.replay.stages)
+    return [(f"K_p {stage.K_p}, h {stage.h}", stage) for stage in stages]
 
 
-def update_flops(model: Model, config: RunConfig) -> float:
-    """Operations of a base update.
-
-    Updater: forward and two products back. TRM: every cycle forward, the last one back. Language
-    model: its weights are frozen, so 4 for each weight and token of the prompt (2 when it is frozen
-    as a whole), once for `passes` updates; the adapter's own products are not counted.
-    """
-    if not isinstance(model, Solver):
-        raise UserError("a model that writes its answer is not measured here")
-    trm = model.updater if isinstance(model.updater, TRM) else None
-    back = 2 / trm.config.outer if trm is not None else 2
-    each = (1 + back) * step_flops(model) * config.steps
-    if isinstance(model.backbone, LanguageModel):
-        layers = model.backbone.decoder().layers
-        weights = sum(p.numel() for p in layers.parameters() if p.ndim == 2 and not p.requires_grad)
-        per_token = (2 if model.backbone.frozen else 4) * weights
-        each += per_token * len(model.backbone.prompt.template) / config.passes
-    return each * config.optimizer.batch
-
-
-def _batch(trainer: Trainer, size: int):
-    example = torch.arange(size, device=trainer.device)
-    x, y = trainer.on_device.batch(torch.zeros_like(example), example)
-    return x, y, example_keys(trainer.config.seed, 0, example)
-
-
-def _stages(config: RunConfig) -> list[tuple[str, int, int]]:
-    """The name, K_p and h of each stage of replay."""
-    stages = dict.fromkeys((K_p, h) for _, K_p, h in config.replay.stages)
-    return [(f"K_p {K_p}, h {h}", K_p, h) for K_p, h in stages]
-
-
-def _selection(trainer: Trainer, K_p: int, h: int) -> tuple[Callable[[], None], ...]:
+def _selection(trainer: Trainer, stage: Stage) -> tuple[Callable[[], None], ...]:
     """Rolling out for a selection, and all of it: rolling out, scoring and choosing."""
-    config, solver = trainer.config, trainer.model
-    if not isinstance(solver, Solver):
-        raise UserError("a model that writes its answer selects no states")
-    x, y, keys = _batch(trainer, config.optimizer.batch // config.optimizer.accumulate)
+    config, runner = trainer.config, trainer.step_runner
+    solver = solver_of(trainer.model, config.recipe)
+    if not config.replay.selects:
+        raise UserError(f"replay.method {config.replay.method} selects no visited states")
+    choose = SelfTrajectory(selector_of(config), config.curation)
+    example = torch.arange(
+        config.optimizer.batch // config.optimizer.accumulate, device=trainer.device
+    )
+    batch = runner.sampler.batch(runner.update, torch.zeros_like(example), example)
     with torch.no_grad():
-        conditioning = solver.encode(x)
+        conditioning = solver.encode(batch.x)
 
     @torch.no_grad()
     def roll() -> None:
-        with mixed_precision(x.grid.device), evaluating(solver):
-            solver.roll(solver.updater.initial(x), conditioning, x, K_p)
+        with mixed_precision(solver.device), evaluating(solver):
+            solver.roll(solver.updater.initial(batch.x), conditioning, batch.x, stage.K_p)
 
     @torch.no_grad()
-    def choose() -> None:
-        with mixed_precision(x.grid.device):
-            select(solver, x, y, conditioning, K_p, h, selector_of(config), config.curation, keys)
+    def all_of_it() -> None:
+        with mixed_precision(solver.device):
+            choose(solver, batch, conditioning, stage)
 
-    return roll, choose
+    return roll, all_of_it
 
 
 def bench_select(config: RunConfig, device: str, repeats: int) -> dict:
     """What selection costs over the steps that it rolls out, per stage."""
     trainer = Trainer(config, Path("."), device)
     stages = {}
-    for name, K_p, h in _stages(config):
+    for name, stage in _stages(config):
         rolling, all_of_it = (
-            seconds_of(partial(trainer.on_device.run, work, work), device, repeats)
-            for work in _selection(trainer, K_p, h)
+            seconds_of(partial(trainer.step_runner.run, work, work), device, repeats)
+            for work in _selection(trainer, stage)
         )
         stages[name] = round(all_of_it / rolling, 3)
     return {"selection_over_its_steps": stages}
@@ -219,8 +187,8 @@ def bench_solve(solver: Solver, steps: int, batch: int, device: str, repeats: in
     """Seconds for one puzzle and puzzles/s in a batch, encoder included."""
     task = solver.task
     questions = task.generate(0, 0, batch, task.generator_modes[0])[0]
-    one = seconds_of(lambda: solver.solve(questions[:1], steps), device, repeats)
-    many = seconds_of(lambda: solver.solve(questions, steps, batch), device, max(1, repeats // 2))
+    one = seconds_of(lambda: solver.answer(questions[:1], steps), device, repeats)
+    many = seconds_of(lambda: solver.answer(questions, steps, batch), device, max(1, repeats // 2))
     return {
         "steps": steps, "seconds_one": round(one, 3), "batch": len(questions),
         "puzzles_per_second": round(len(questions) / many, 1),

@@ -13,18 +13,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from focus.curation.replay import Selection
+from focus.curation.records import Losses
 from focus.files import write_text
 
 # Edges of the histogram of D; a state at rest has +0.06 (h = 4) or +0.12 (h = 8).
 D_EDGES = (-2.0, -1.0, -0.5, -0.25, -0.1, -0.05, 0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 _SUMS = (
-    "updates", "bad", "loss", "gradient", "examples", "exact", "replayed", "held", "stuck", "D",
+    "updates", "bad", "loss", "gradient", "examples", "exact", "replayed", "replayed_solved",
+    "stuck", "D",
 )  # fmt: skip
-_STILL = 0.01  # |D + h ln rho| of a state whose energy did not move
+_AT_REST = 0.01  # |D + h ln rho| of a state whose energy did not move
 
 
-class Tally:
+class MetricSums:
     """Sums since the last line of metrics."""
 
     def __init__(self, candidates: tuple[int, ...], device: str):
@@ -47,21 +48,19 @@ class Tally:
         for name, value in values.items():
             self.sums[_SUMS.index(name)].add_(value)  # in place: `+=` would copy as well
 
-    def add_batch(
-        self, loss: Tensor, exact: Tensor, replayed: Tensor, selection: Selection | None,
-        still: float,
-    ) -> None:  # fmt: skip
-        """A mini-batch; `still` is the defect of a state at rest."""
+    def add_batch(self, loss: Tensor, losses: Losses, at_rest: float) -> None:
+        """A mini-batch; `at_rest` is the defect of a state whose energy does not change."""
+        exact, selection = losses.exact, losses.selection
         self._add(loss=loss.detach(), examples=len(exact), exact=exact.sum())
-        self._add(replayed=replayed.sum())
-        if selection is None:
+        self._add(replayed=losses.replayed.sum())
+        if selection is None or selection.scores is None:
             return
-        chosen = selection.eligible.float()
-        self._add(held=selection.held.sum())
-        stuck = ((selection.defect - still).abs() < _STILL) * chosen
-        self._add(stuck=stuck.sum(), D=(selection.defect * chosen).sum())
-        self.steps += ((selection.step[:, None] == self.candidates) * chosen[:, None]).sum(0)
-        place = torch.bucketize(selection.defect, self.edges)
+        scores, chosen = selection.scores, selection.eligible.float()
+        self._add(replayed_solved=selection.solved.sum())
+        stuck = ((scores.defect - at_rest).abs() < _AT_REST) * chosen
+        self._add(stuck=stuck.sum(), D=(scores.defect * chosen).sum())
+        self.steps += ((scores.step[:, None] == self.candidates) * chosen[:, None]).sum(0)
+        place = torch.bucketize(scores.defect, self.edges)
         self.defects.index_add_(0, place, chosen)
 
     def add_update(self, gradient: Tensor, finite: Tensor, processes: int) -> None:
@@ -77,17 +76,17 @@ class Tally:
 
     def read(self) -> dict[str, Any]:
         """Means over the window, and the histograms where there was a replay."""
-        found = dict(zip(_SUMS, self.sums.tolist(), strict=True))
-        examples, updates = max(1.0, found["examples"]), max(1.0, found["updates"])
+        sums = dict(zip(_SUMS, self.sums.tolist(), strict=True))
+        examples, updates = max(1.0, sums["examples"]), max(1.0, sums["updates"])
         selected = max(1.0, float(self.steps.sum()))
         line: dict[str, Any] = {
-            "loss": found["loss"] / updates,
-            "gradient": found["gradient"] / updates,
-            "exact": found["exact"] / examples,
-            "replayed": found["replayed"] / examples,
-            "held": found["held"] / examples,
-            "stuck": found["stuck"] / selected,
-            "D": found["D"] / selected,
+            "loss": sums["loss"] / updates,
+            "gradient": sums["gradient"] / updates,
+            "exact": sums["exact"] / examples,
+            "replayed": sums["replayed"] / examples,
+            "replayed_solved": sums["replayed_solved"] / examples,
+            "stuck": sums["stuck"] / selected,
+            "D": sums["D"] / selected,
         }
         if self.steps.any():
             line["t_histogram"] = [int(n) for n in self.steps.tolist()]
@@ -97,8 +96,8 @@ class Tally:
     @staticmethod
     def bad(sums: Tensor) -> bool:
         """Whether a loss or gradient was not finite, by the first of the summed tensors."""
-        found = dict(zip(_SUMS, sums.tolist(), strict=True))
-        return not math.isfinite(found["loss"]) or found["bad"] > 0
+        by_name = dict(zip(_SUMS, sums.tolist(), strict=True))
+        return not math.isfinite(by_name["loss"]) or by_name["bad"] > 0
 
     def reset(self) -> None:
         """Begin a new window."""

@@ -5,14 +5,15 @@ adapter may learn once for several updates of the updater. Learning rates are te
 that a captured update stays valid while they change.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from focus.model.checkpoint import Model
+from focus.model.base import Model
+from focus.model.checkpoint import trained_weights
 from focus.training.config import OptimizerConfig
 
 _ITERATIONS = 5  # of Newton-Schulz
@@ -29,6 +30,65 @@ class Part:
     weights: list[Tensor]
     average: list[Tensor]
     optimizers: Sequence[torch.optim.Optimizer]
+
+
+class Optimizer:
+    """What ends an update: clip, move the weights, move their average."""
+
+    def __init__(self, model: Model, config: OptimizerConfig):
+        self.config = config
+        self.average = {name: weight.clone() for name, weight in trained_weights(model).items()}
+        self.parts = make_parts(model, self.average, config)
+        for weight in self.weights():
+            weight.grad = torch.zeros_like(weight)
+
+    def named(self, *names: str) -> list[Part]:
+        """The parts of these names; all without any."""
+        return [part for part in self.parts if not names or part.name in names]
+
+    def weights(self, *names: str) -> list[Tensor]:
+        """The trained weights of these parts."""
+        return [weight for part in self.named(*names) for weight in part.weights]
+
+    def gradients(self, *names: str) -> list[Tensor]:
+        """The gradients of these parts."""
+        return [weight.grad for weight in self.weights(*names) if weight.grad is not None]
+
+    def set_learning_rates(self, share: float) -> None:
+        """A share of each group's peak."""
+        groups = (g for part in self.parts for o in part.optimizers for g in o.param_groups)
+        for group in groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(group["peak"] * share)
+            else:
+                group["lr"] = group["peak"] * share
+
+    @torch.no_grad()
+    def step(self, update: Tensor, interval: int, names: Sequence[str] = ()) -> Tensor:
+        """Move these parts; returns the norm of their gradient before it was clipped.
+
+        `interval` is the number of updates since the parts were moved last.
+        """
+        weights = self.weights(*names)
+        norm = torch.nn.utils.clip_grad_norm_(weights, self.config.clip)
+        # At first the average reaches back over a tenth of the run so far, lest it keep the start.
+        done = update.float()
+        decay = ((1 + done) / (10 + done)).clamp(max=self.config.ema)
+        share = 1 - (decay**interval if interval > 1 else decay)
+        for part in self.named(*names):
+            for optimizer in part.optimizers:
+                optimizer.step()
+            change = torch._foreach_sub(part.weights, part.average)
+            torch._foreach_mul_(change, share)
+            torch._foreach_add_(part.average, change)
+        torch._foreach_zero_(self.gradients(*names))
+        return norm
+
+    def tensors(self) -> list[Tensor]:
+        """Every tensor that a step changes."""
+        optimizers = [optimizer for part in self.parts for optimizer in part.optimizers]
+        moments = [v for o in optimizers for state in o.state.values() for v in state.values()]
+        return [*self.weights(), *self.gradients(), *moments, *self.average.values()]
 
 
 def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfig) -> list[Part]:
@@ -54,15 +114,6 @@ def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfi
         weights: list[Tensor] = [named[name] for name in names]
         parts.append(Part(part, weights, [averages[name] for name in names], optimizers))
     return parts
-
-
-def set_learning_rates(parts: Iterable[Part], share: float) -> None:
-    """A share of each group's peak."""
-    for group in (g for part in parts for o in part.optimizers for g in o.param_groups):
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(group["peak"] * share)
-        else:
-            group["lr"] = group["peak"] * share
 
 
 def _rate(weight: Tensor) -> Any:

@@ -1,9 +1,33 @@
 """What changes over a run: learning rate, (K_p, h), replay probability, weight of the KL, depth."""
 
 import math
+from dataclasses import dataclass
 
-from focus.training.carry import CarryConfig
-from focus.training.config import OptimizerConfig, ReplayConfig, TeacherConfig
+from focus.curation.config import ReplayConfig, Stage
+from focus.training.config import DeepSupervisionConfig, OptimizerConfig, RunConfig, TeacherConfig
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """What an update differs in from others."""
+
+    learning_rate_share: float  # of each peak
+    stage: Stage
+    replay_probability: float
+    teacher_weight: float
+    depth: tuple[int, int] | None  # cycles and refinements of a TRM, where they are not its own
+
+
+def scheduled(update: int, config: RunConfig) -> Scheduled:
+    """All that the schedules of a run say of an update."""
+    updates = config.optimizer.updates
+    return Scheduled(
+        learning_rate_share(update, config.optimizer),
+        stage(update, updates, config.replay),
+        replay_probability(update, updates, config.replay),
+        teacher_weight(update, updates, config.teacher),
+        depth(update, updates, config.deep_supervision),
+    )
 
 
 def learning_rate_share(update: int, config: OptimizerConfig) -> float:
@@ -20,16 +44,16 @@ def learning_rate_share(update: int, config: OptimizerConfig) -> float:
     return high
 
 
-def stage(update: int, updates: int, config: ReplayConfig) -> tuple[int, int]:
+def stage(update: int, updates: int, config: ReplayConfig) -> Stage:
     """(K_p, h) of an update."""
     share = update / updates
     for until, K_p, h in config.stages:
         if share < until:
-            return K_p, h
-    return config.stages[-1][1:]
+            return Stage(K_p, h)
+    return Stage(*config.stages[-1][1:])
 
 
-def depth(update: int, updates: int, config: CarryConfig) -> tuple[int, int] | None:
+def depth(update: int, updates: int, config: DeepSupervisionConfig) -> tuple[int, int] | None:
     """Cycles and refinements of a TRM at an update; None: its own."""
     share = update / updates
     for until, outer, inner in config.depths:

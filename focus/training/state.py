@@ -1,8 +1,9 @@
 """The complete training state as a folder, in two precisions.
 
-*exact* continues bit for bit on the same machine. *portable* is small enough to carry: weights in
-float32, the average as a bf16 difference to them, second moments in bf16, first moments (forgotten
-within some ten updates) in 8 bits with a scale per tensor. Files hold about 15 MiB.
+*exact* continues bit for bit on the same machine. *portable* is small enough to move between
+machines: weights in float32, the average as a bf16 difference to them, second moments in bf16,
+first moments (forgotten within some ten updates) in 8 bits with a scale per tensor. Files hold
+about 15 MiB.
 """
 
 import json
@@ -13,10 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from focus.config import to_json
 from focus.errors import UserError
 from focus.files import write_text
 from focus.folders import atomic_folder, check_folder
+from focus.serialization import to_json
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.optimizer import Part
 
@@ -54,14 +55,14 @@ def restore_optimizer(model: nn.Module, parts: list[Part], moments: Tensors) -> 
 
 def save_state(
     folder: Path, config: RunConfig, weights: Tensors, average: Tensors, moments: Tensors,
-    tally: list[Tensor], counters: dict, carried: Tensors,
+    metric_sums: list[Tensor], counters: dict, carried: Tensors,
 ) -> None:  # fmt: skip
     """Write the state; `counters` are the numbers that go with it.
 
     A portable state leaves out what is carried from update to update: those puzzles begin anew.
     """
     tensors = {f"weights/{name}": value for name, value in weights.items()}
-    tensors |= {f"tally/{number}": value for number, value in enumerate(tally)}
+    tensors |= {f"metric_sums/{number}": value for number, value in enumerate(metric_sums)}
     if config.optimizer.ema:
         tensors |= {f"average/{name}": value for name, value in average.items()}
     tensors |= moments
@@ -79,7 +80,7 @@ def save_state(
 def load_state(
     folder: Path, config: RunConfig, device: str
 ) -> tuple[Tensors, Tensors, Tensors, list[Tensor], dict, Tensors]:
-    """Weights, average, moments, tally, counters and what is carried, of a checked folder."""
+    """Weights, average, moments, metric_sums, counters and what is carried, of a checked folder."""
     check_folder(folder)
     stored = read_config(folder / "config.json")
     other = first_difference(stored, config)
@@ -98,9 +99,9 @@ def load_state(
     weights = part("weights")
     average = part("average") or {name: value.clone() for name, value in weights.items()}
     moments = {key: value for key, value in tensors.items() if key.split("/")[0] in _MOMENTS}
-    tally = [value for _, value in sorted(part("tally").items())]
+    metric_sums = [value for _, value in sorted(part("metric_sums").items())]
     counters = json.loads((folder / "trainer.json").read_text(encoding="utf-8"))
-    return weights, average, moments, tally, counters, part("carried")
+    return weights, average, moments, metric_sums, counters, part("carried")
 
 
 def _shards(tensors: Tensors) -> list[Tensors]:

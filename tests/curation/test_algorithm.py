@@ -7,19 +7,24 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from focus.curation.algorithm import SelfTrajectory, replay_loss
+from focus.curation.config import CurationConfig, Stage
 from focus.curation.defect import contraction_defect, defect_penalty
-from focus.curation.replay import CurationConfig, replay_loss, select
 from focus.curation.selectors import Frontier, HighestEnergy, Uniform
 from focus.model.backbone import BackboneConfig
-from focus.model.solver import Rollout, Solver, SolverConfig
+from focus.model.base import SolverConfig
+from focus.model.recurrence import Conditioning
+from focus.model.solver import Solver, Trajectory
 from focus.model.state import State
-from focus.model.updater import Conditioning, UpdaterConfig
+from focus.model.updater import Updater, UpdaterConfig
 from focus.random import example_keys
 from focus.tasks import Maze, Sudoku
+from tests.curation.samples import minibatch
 from tests.tasks.samples import batch
 
 RHO, EPSILON = 0.985, 0.05
 KEYS = example_keys(0, 0, torch.arange(4))
+STAGE = Stage(8, 4)
 
 
 def test_the_defect_is_the_equation():
@@ -101,27 +106,31 @@ def test_gamma_moves_the_frontier():
     assert Frontier(gamma=0.4)(D, D, eligible, KEYS[:1]).item() == 1
 
 
-class Scripted:
+class Nothing(Conditioning):
+    """What a scripted rollout is conditioned on."""
+
+    def detach(self):
+        return self
+
+    def __getitem__(self, rows):
+        return self
+
+
+class Scripted(Solver):
     """A solver whose rollout visits given answers; memory holds the step number."""
 
     def __init__(self, task, x, answers):
-        self.task, self.training = task, False
-        self.energy, self.loss = task.energy, task.loss
+        torch.nn.Module.__init__(self)
+        self.task, self.energy, self.loss = task, task.energy, task.loss
         self.answers, self.x = answers, x
         self.updater = SimpleNamespace(initial=lambda x: self.state(0))
-
-    def train(self, mode):
-        self.training = mode
-
-    def eval(self):
-        self.training = False
 
     def state(self, step):
         return State(self.answers[step], {"memory": torch.full((len(self.x.cell), 1), float(step))})
 
     def roll(self, state, conditioning, x, steps, keep=()):
         kept = {t: self.state(t) for t in keep}
-        return Rollout(torch.stack(self.answers[1 : steps + 1]), self.state(steps), kept)
+        return Trajectory(torch.stack(self.answers[1 : steps + 1]), self.state(steps), kept)
 
 
 def scripted_selection(task, curves, K_p, h, candidates, restore=True, **settings):
@@ -136,16 +145,16 @@ def scripted_selection(task, curves, K_p, h, candidates, restore=True, **setting
     solver = Scripted(task, x, answers)
     config = CurationConfig(candidates=candidates, restore_memory=restore, **settings)
     keys = example_keys(0, 0, torch.arange(len(curves)))
-    conditioning = Conditioning(torch.zeros(1), torch.zeros(1))
-    return select(solver, x, y, conditioning, K_p, h, Frontier(), config, keys)
+    choose = SelfTrajectory(Frontier(), config)
+    return choose(solver, minibatch(x, y, keys), Nothing(), Stage(K_p, h))
 
 
 def test_sudoku_never_replays_what_the_rollout_solved():
     curves = [lambda t: 0.0, lambda t: 0.5 * t]  # stuck; solved from the first step on
     chosen = scripted_selection(Sudoku(box=2), curves, 16, 4, (0, 2, 4, 8, 12))
     assert chosen.eligible.tolist() == [True, False]
-    assert chosen.defect[0].item() == pytest.approx(-4 * math.log(RHO), abs=1e-5)
-    assert chosen.step[0] == 0
+    assert chosen.scores.defect[0].item() == pytest.approx(-4 * math.log(RHO), abs=1e-5)
+    assert chosen.scores.step[0] == 0
 
 
 def test_maze_replays_exact_states_that_are_lost_again():
@@ -154,14 +163,14 @@ def test_maze_replays_exact_states_that_are_lost_again():
     chosen = scripted_selection(task, [keeps, loses], 16, 4, (0, 2, 4, 6, 8, 10, 12))
     assert chosen.eligible.tolist() == [False, True]
     # Exact at 4 and 6 and lost at 8 and 10, or not exact from 8 on; 8 and later are stuck.
-    assert chosen.step[1] >= 4
+    assert chosen.scores.step[1] >= 4
 
 
 def test_the_complete_state_is_restored_or_only_the_answer():
     curves = [lambda t: 0.05 * t]
     for restore in (True, False):
         chosen = scripted_selection(Maze(size=6, min_path=6), curves, 8, 4, (4,), restore)
-        assert chosen.step.tolist() == [4]
+        assert chosen.scores.step.tolist() == [4]
         assert chosen.state.u["memory"].item() == (4.0 if restore else 0.0)
 
 
@@ -176,6 +185,15 @@ def small_solver(task, backbone="none", dropout=0.0):
     return solver
 
 
+def select(solver, x, y, conditioning, config):
+    choose = SelfTrajectory(Frontier(), config)
+    return choose(solver, minibatch(x, y, KEYS), conditioning, STAGE)
+
+
+def replay(solver, x, y, conditioning, selection, config):
+    return replay_loss(solver, minibatch(x, y, KEYS), conditioning, selection, STAGE, config)
+
+
 @pytest.mark.parametrize("backbone", ["tiny-llama", "tiny-qwen3"])
 @pytest.mark.parametrize("task", [Sudoku(box=2), Maze(size=6, min_path=6)])
 def test_gradients_reach_all_parts_from_base_and_replay_and_not_the_saved_state(task, backbone):
@@ -187,13 +205,13 @@ def test_gradients_reach_all_parts_from_base_and_replay_and_not_the_saved_state(
     x, y = batch(task)
     conditioning = solver.encode(x)
     config = CurationConfig(candidates=(0, 2, 4))
-    selection = select(solver, x, y, conditioning, 8, 4, Frontier(), config, KEYS)
+    selection = select(solver, x, y, conditioning, config)
     assert not selection.state.z.requires_grad
     assert not selection.state.u["memory"].requires_grad
     rolled = solver.roll(solver.updater.initial(x), conditioning, x, 3).answers
     parts = {
         "base": task.loss(rolled, x, y).sum(),
-        "replay": replay_loss(solver, x, y, conditioning, selection, 4, config).sum(),
+        "replay": replay(solver, x, y, conditioning, selection, config).sum(),
     }
     assert selection.eligible.any()
     for name, loss in parts.items():
@@ -220,9 +238,9 @@ def test_sharing_the_encoding_gives_the_gradient_of_encoding_twice(task):
         solver.zero_grad()
         first = solver.encode(x)
         second = first if shared else solver.encode(x)
-        selection = select(solver, x, y, first, 8, 4, Frontier(), config, KEYS)
+        selection = select(solver, x, y, first, config)
         answers = solver.roll(solver.updater.initial(x), first, x, 3).answers
-        loss = task.loss(answers, x, y) + replay_loss(solver, x, y, second, selection, 4, config)
+        loss = task.loss(answers, x, y) + replay(solver, x, y, second, selection, config)
         loss.sum().backward()
         gradients.append([p.grad.clone() for p in solver.parameters() if p.grad is not None])
     for one, two in zip(*gradients, strict=True):
@@ -235,18 +253,21 @@ def test_examples_without_a_candidate_add_no_replay_loss():
     x, y = batch(task)
     conditioning = solver.encode(x)
     config = CurationConfig(candidates=(0, 2, 4))
-    selection = select(solver, x, y, conditioning, 8, 4, Frontier(), config, KEYS)
+    selection = select(solver, x, y, conditioning, config)
     none = replace(selection, eligible=torch.zeros(4, dtype=torch.bool))
-    assert replay_loss(solver, x, y, conditioning, none, 4, config).tolist() == [0.0] * 4
+    assert replay(solver, x, y, conditioning, none, config).tolist() == [0.0] * 4
 
 
-def test_hold_replays_the_exact_end_of_a_rollout_with_the_task_loss_alone():
+def test_a_solved_rollout_is_replayed_from_its_exact_end_with_the_task_loss_alone():
     task = Sudoku(box=2)
     x, y = batch(task)
     solved = task.solved_state(x, y)
 
-    class Solving(torch.nn.Module):
+    class Solving(Updater):
         """Two of four puzzles are solved at the last step; the others never."""
+
+        def __init__(self):
+            torch.nn.Module.__init__(self)
 
         def forward(self, state, conditioning, x):
             step = state.u["step"] + 1
@@ -258,23 +279,25 @@ def test_hold_replays_the_exact_end_of_a_rollout_with_the_task_loss_alone():
 
     solver = small_solver(task)
     conditioning, solver.updater = solver.encode(x), Solving()
-    config = CurationConfig(candidates=(0, 2, 4), hold=True)
-    selection = select(solver, x, y, conditioning, 8, 4, Frontier(), config, KEYS)
-    assert selection.held.tolist() == [True, True, False, False]
+    config = CurationConfig(candidates=(0, 2, 4), replay_solved=True)
+    selection = select(solver, x, y, conditioning, config)
+    assert selection.solved.tolist() == [True, True, False, False]
     assert selection.eligible.tolist() == [False, False, True, True]
     assert torch.equal(selection.state.z[:2], solved[:2])
     assert selection.state.u["step"][:, 0].tolist()[:2] == [8, 8]
-    loss = replay_loss(solver, x, y, conditioning, selection, 4, config)
+    loss = replay(solver, x, y, conditioning, selection, config)
     rest = task.loss(solved[None].expand(4, -1, -1, -1), x, y)
     torch.testing.assert_close(loss[:2], rest[:2])
-    without = replace(config, hold=False)
-    selection = select(solver, x, y, conditioning, 8, 4, Frontier(), without, KEYS)
-    assert replay_loss(solver, x, y, conditioning, selection, 4, without)[:2].tolist() == [0, 0]
+    without = replace(config, replay_solved=False)
+    selection = select(solver, x, y, conditioning, without)
+    assert replay(solver, x, y, conditioning, selection, without)[:2].tolist() == [0, 0]
 
 
-def test_hold_takes_half_of_the_solved_mazes_which_all_have_a_candidate():
+def test_half_of_the_solved_mazes_which_all_have_a_candidate_are_replayed_as_solved():
     curves = [lambda t: 1.0 * t] * 20
-    chosen = scripted_selection(Maze(size=6, min_path=6), curves, 8, 4, (0, 2, 4), hold=True)
-    assert 4 <= chosen.held.sum() <= 16
-    assert torch.equal(chosen.eligible, ~chosen.held)
-    assert torch.equal(chosen.state.u["memory"][:, 0] == 8, chosen.held)
+    chosen = scripted_selection(
+        Maze(size=6, min_path=6), curves, 8, 4, (0, 2, 4), replay_solved=True
+    )
+    assert 4 <= chosen.solved.sum() <= 16
+    assert torch.equal(chosen.eligible, ~chosen.solved)
+    assert torch.equal(chosen.state.u["memory"][:, 0] == 8, chosen.solved)

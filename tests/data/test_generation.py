@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from focus.data.generation import Order, generate_file, generate_table, ks_distance
+from focus.data.generation import GenerationSpec, generate_file, generate_table, ks_distance
 from focus.data.table import read_table
 from focus.errors import UserError
 from focus.tasks import Maze, Sudoku
@@ -19,7 +19,7 @@ from focus.tasks import Maze, Sudoku
 def test_the_file_is_the_same_for_any_number_of_workers(tmp_path):
     task = Sudoku()
     for workers in (1, 3):
-        generate_file(task, Order(250, 4, "minimal", workers), tmp_path / f"{workers}.csv")
+        generate_file(task, GenerationSpec(250, 4, "minimal", workers), tmp_path / f"{workers}.csv")
     first = (tmp_path / "1.csv").read_bytes()
     assert first == (tmp_path / "3.csv").read_bytes()
     table = read_table(tmp_path / "1.csv", task)
@@ -29,11 +29,11 @@ def test_the_file_is_the_same_for_any_number_of_workers(tmp_path):
 
 def test_puzzles_equivalent_to_excluded_ones_are_left_out(tmp_path):
     task = Maze(size=6, min_path=6)
-    whole = generate_table(task, Order(100, 1, "distant"), tmp_path / "a")
+    whole = generate_table(task, GenerationSpec(100, 1, "distant"), tmp_path / "a")
     flipped = np.ascontiguousarray(
         whole.questions[:30].reshape(-1, 6, 6)[:, :, ::-1].reshape(-1, 36)
     )
-    order = Order(70, 1, "distant", exclude=(flipped,))
+    order = GenerationSpec(70, 1, "distant", exclude=(flipped,))
     rest = generate_table(task, order, tmp_path / "b")
     assert (rest.questions == whole.questions[30:]).all()
 
@@ -59,7 +59,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     victim = sorted(parts.glob("0*.npz"))[1]
     victim.write_bytes(victim.read_bytes()[:50])
     seen = []
-    task, order = Sudoku(), Order(1500, 2, "minimal", 2)
+    task, order = Sudoku(), GenerationSpec(1500, 2, "minimal", 2)
     resumed = generate_table(task, order, parts, seen.append)
     now = {p.name: p.stat().st_mtime_ns for p in parts.glob("0*.npz")}
     assert [n for n in kept if now[n] != kept[n]] == [victim.name]
@@ -69,18 +69,18 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
 
 
 def test_parts_of_another_order_are_not_mixed_in(tmp_path):
-    generate_table(Sudoku(box=2), Order(10, 1, "minimal"), tmp_path / "parts")
+    generate_table(Sudoku(box=2), GenerationSpec(10, 1, "minimal"), tmp_path / "parts")
     with pytest.raises(UserError, match="parts of another order"):
-        generate_table(Sudoku(box=2), Order(10, 2, "minimal"), tmp_path / "parts")
+        generate_table(Sudoku(box=2), GenerationSpec(10, 2, "minimal"), tmp_path / "parts")
     for damaged in ("", "{}", "[1, 2]"):
         (tmp_path / "parts" / "plan.json").write_text(damaged)
         with pytest.raises(UserError, match="parts of another order"):
-            generate_table(Sudoku(box=2), Order(10, 1, "minimal"), tmp_path / "parts")
+            generate_table(Sudoku(box=2), GenerationSpec(10, 1, "minimal"), tmp_path / "parts")
 
 
 def test_parts_of_a_version_without_a_setting_are_gone_on_with(tmp_path):
     """Its default is meant; where the setting differs from that, they are another order's."""
-    order, plan = Order(10, 1, "minimal"), tmp_path / "parts" / "plan.json"
+    order, plan = GenerationSpec(10, 1, "minimal"), tmp_path / "parts" / "plan.json"
     generate_table(Sudoku(box=2), order, tmp_path / "parts")
     older = json.loads(plan.read_text())
     del older[1]["grids_in_prompt"]
@@ -93,9 +93,12 @@ def test_parts_of_a_version_without_a_setting_are_gone_on_with(tmp_path):
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (Order(0, 1, "minimal"), "at least 1"),
-        (Order(5, 1, "hard"), "no generator mode 'hard'; it has minimal, unbiased, neighbourhood"),
-        (Order(5, 1, "neighbourhood"), "needs puzzles to start from"),
+        (GenerationSpec(0, 1, "minimal"), "at least 1"),
+        (
+            GenerationSpec(5, 1, "hard"),
+            "no generator mode 'hard'; it has minimal, unbiased, neighbourhood",
+        ),
+        (GenerationSpec(5, 1, "neighbourhood"), "needs puzzles to start from"),
     ],
 )
 def test_impossible_orders_are_refused(tmp_path, order, message):
@@ -105,7 +108,9 @@ def test_impossible_orders_are_refused(tmp_path, order, message):
 
 def test_running_dry_is_said(tmp_path):
     with pytest.raises(UserError, match="different puzzles found"):
-        generate_table(Maze(size=3, min_path=6), Order(3000, 0, "distant"), tmp_path / "parts")
+        generate_table(
+            Maze(size=3, min_path=6), GenerationSpec(3000, 0, "distant"), tmp_path / "parts"
+        )
 
 
 def test_ks_distance_of_known_samples():
@@ -121,7 +126,7 @@ def test_fifty_thousand_neighbours_match_the_test_distribution(data_folder, tmp_
     test = read_table(data_folder / "sudoku-extreme" / "test.csv.gz", task).questions
     extra = read_table(data_folder / "sudoku-extreme" / "extra.csv.gz", task).questions
     pool = np.concatenate([seeds, extra])
-    order = Order(50_000, 1, "neighbourhood", os.cpu_count() or 1, pool, seeds, (test,))
+    order = GenerationSpec(50_000, 1, "neighbourhood", os.cpu_count() or 1, pool, seeds, (test,))
     table = generate_table(task, order, tmp_path / "parts")
     ratings = table.columns["rating"].astype(int)
     assert ks_distance(ratings, task.rate(test)) <= 0.1

@@ -153,8 +153,8 @@ def test_neighbours_are_new_minimal_and_as_hard_as_their_seeds(data_folder):
     # Every rating lies in the band of some seed, and bands are drawn alike.
     inside = (ratings[:, None] >= bands.low) & (ratings[:, None] <= bands.high)
     assert inside.any(1).all()
-    # A rating says how hard the puzzle is however it is turned, so other turns agree with it.
-    again = sudoku_generator.turned_ratings(puzzles, 3)
+    # A rating says how hard the puzzle is under any symmetry, so others agree with it.
+    again = sudoku_generator.symmetric_ratings(puzzles, 3)
     assert abs(np.median(again) / np.median(ratings) - 1) < 0.25
 
 

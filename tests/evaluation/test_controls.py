@@ -8,7 +8,6 @@ import torch
 from focus.cli import main
 from focus.errors import UserError
 from focus.evaluation.controls import adapter_norm, controlled
-from focus.model.checkpoint import adapted_model
 from focus.model.solver import Solver
 from focus.training.loop import Trainer
 from tests.tasks.samples import batch
@@ -44,7 +43,7 @@ def test_each_control_changes_r_as_it_says_and_nothing_stays(run):
 
 def test_the_norm_is_that_of_the_products(run):
     solver = Solver.from_pretrained(run)
-    layers = [m for m in adapted_model(solver).modules() if hasattr(m, "get_delta_weight")]
+    layers = [m for m in solver.adapted_model.modules() if hasattr(m, "get_delta_weight")]
     moved = sum(
         (m.scaling["default"] * m.lora_B["default"].weight @ m.lora_A["default"].weight)
         .square()

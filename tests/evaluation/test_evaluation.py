@@ -11,7 +11,7 @@ from focus.cli import main
 from focus.data.sources import Generated, open_source
 from focus.data.splits import make_splits
 from focus.data.table import Table, read_table, write_table
-from focus.evaluation.source import evaluate
+from focus.evaluation.puzzles import evaluate
 from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.model.checkpoint import load_model
 from focus.tasks import Maze
@@ -36,7 +36,7 @@ def test_several_k_in_one_rollout_equal_separate_ones(run):
         (alone,) = evaluate(solver, table, [result.steps], batch=30)
         assert (alone.answers == result.answers).all()
         assert (alone.exact == (alone.answers == table.answers).all(1)).all()
-        assert (solver.solve(table.questions, result.steps) == result.answers).all()
+        assert (solver.answer(table.questions, result.steps) == result.answers).all()
 
 
 def test_a_loaded_checkpoint_repeats_its_validation(run):

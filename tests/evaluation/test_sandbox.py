@@ -84,7 +84,7 @@ def jailed(ancestor: int) -> list[int]:
 
 def jails(ancestor: int) -> list[int]:
     """The processes under a process that are outside and watch one."""
-    return [pid for pid, command in descendants(ancestor).items() if "sandbox_jail.py" in command]
+    return [pid for pid, command in descendants(ancestor).items() if "jail.py" in command]
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -405,12 +405,12 @@ def test_a_sandbox_that_is_not_to_be_had_is_one_clear_error(monkeypatch, tmp_pat
     check = check_available.__wrapped__
 
     def with_jail(before: str, after: str) -> None:
-        text = (Path(sandbox.__file__).parent / "sandbox_jail.py").read_text()
+        text = (Path(sandbox.__file__).parent / "jail.py").read_text()
         assert before in text
-        (tmp_path / "sandbox_jail.py").write_text(text.replace(before, after))
+        (tmp_path / "jail.py").write_text(text.replace(before, after))
         check()
 
-    shutil.copy(Path(sandbox.__file__).parent / "sandbox_child.py", tmp_path)
+    shutil.copy(Path(sandbox.__file__).parent / "child.py", tmp_path)
     monkeypatch.setattr(sandbox, "FOLDER", tmp_path)
     with pytest.raises(
         UserError, match=r"\(new namespaces: Invalid argument\)[^\n]*user namespaces"

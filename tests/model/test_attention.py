@@ -51,7 +51,8 @@ def test_the_matrix_is_what_it_says():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_the_updater_agrees_between_cpu_and_gpu():
     """bf16 with groups on a GPU, float32 with the matrix on a CPU."""
-    from focus.model.solver import Solver, SolverConfig, evaluating
+    from focus.model.base import SolverConfig, evaluating
+    from focus.model.solver import Solver
 
     torch.manual_seed(0)
     solver = Solver(Sudoku(), SolverConfig())

@@ -6,12 +6,10 @@ import pytest
 import torch
 from peft import PeftModel
 
-from focus.config import to_json
 from focus.errors import UserError
 from focus.folders import MANIFEST
 from focus.model.backbone import BackboneConfig, add_lora
 from focus.model.checkpoint import (
-    adapted_model,
     fetch,
     load_model,
     offered,
@@ -22,6 +20,7 @@ from focus.model.checkpoint import (
 from focus.model.pretrained import load_language_model
 from focus.model.solver import Solver
 from focus.model.writer import Writer
+from focus.serialization import to_json
 from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
 
@@ -44,7 +43,7 @@ def test_a_saved_solver_answers_as_before(trained, tmp_path):
     with torch.no_grad():
         states = [s.roll(s.updater.initial(x), s.encode(x), x, 3).last.z for s in (solver, again)]
     assert torch.equal(*states)
-    assert (solver.solve(questions, 3) == again.solve(questions, 3)).all()
+    assert (solver.answer(questions, 3) == again.answer(questions, 3)).all()
 
 
 def test_the_adapter_changes_the_logits_of_a_freshly_loaded_model(trained):
@@ -55,7 +54,7 @@ def test_the_adapter_changes_the_logits_of_a_freshly_loaded_model(trained):
         before = fresh.eval()(input_ids=ids).logits
         adapted = PeftModel.from_pretrained(fresh, str(folder / "best" / "adapter")).eval()
         after = adapted(input_ids=ids).logits
-        ours = adapted_model(load_model(folder))(input_ids=ids).logits
+        ours = load_model(folder).adapted_model(input_ids=ids).logits
     assert (before - after).abs().max() > 1e-6
     torch.testing.assert_close(after, ours)
     settings = json.loads((folder / "best" / "adapter" / "adapter_config.json").read_text())
@@ -67,7 +66,7 @@ def test_none_says_that_it_has_no_adapter(tmp_path):
     Trainer(tiny_run("sudoku", updates=2), tmp_path).run()
     assert not (tmp_path / "best" / "adapter").exists()
     with pytest.raises(UserError, match="no adapter"):
-        adapted_model(load_model(tmp_path))
+        _ = load_model(tmp_path).adapted_model
 
 
 def test_an_altered_adapter_is_refused_by_name(trained, tmp_path):

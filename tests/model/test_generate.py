@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from focus.errors import UserError
-from focus.model import generate, steady
+from focus.model import generate, static_generation
 from focus.model.backbone import BackboneConfig, add_lora
 from focus.model.generate import batches, complete, pad_left
 from focus.model.pretrained import load_language_model
@@ -46,16 +46,16 @@ def test_batched_completions_equal_single_ones_of_a_slow_loop():
 def _steadily(model, prompts, cap, ends, device="cpu") -> list:
     """The work of a GPU; on a CPU without a graph."""
     ids, mask = pad_left(prompts, device)
-    assert steady.is_steady(model)
+    assert static_generation.is_static(model)
     with torch.inference_mode():
-        written = steady.write(model, ids, mask, cap, ends).tolist()
+        written = static_generation.write(model, ids, mask, cap, ends).tolist()
     ends = set(ends)
     return [next((row[:n] for n, t in enumerate(row) if t in ends), row) for row in written]
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-qwen3"])
 @pytest.mark.parametrize("cap", [1, 2, 17, 40])
-def test_steady_work_writes_the_same(name, cap):
+def test_static_generation_writes_the_same(name, cap):
     """Ends that most rows meet make rows leave."""
     model, codec = _model(name)
     prompts = [codec.encode(text) for text in PROMPTS]
@@ -65,7 +65,7 @@ def test_steady_work_writes_the_same(name, cap):
         assert _steadily(_model(name)[0], prompts, cap, ends) == wanted
 
 
-def test_steady_work_reads_an_adapter():
+def test_static_generation_reads_an_adapter():
     def adapted():
         model = add_lora(_model()[0], BackboneConfig("tiny-llama")).eval()
         random = torch.Generator().manual_seed(0)
@@ -95,7 +95,7 @@ def test_other_attention_is_not_taken_for_the_usual_one(family):
         ),
     }[family]  # fmt: skip
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, vocab_size=64, **sizes))
-    assert not steady.is_steady(model)
+    assert not static_generation.is_static(model)
 
 
 @pytest.mark.gpu
@@ -110,7 +110,7 @@ def test_recorded_tokens_are_the_eager_ones(cap):
         assert _steadily(model, prompts, cap, ends, "cuda:0") == wanted
     ids, mask = pad_left(prompts, "cuda:0")
     with torch.inference_mode():
-        rows = steady.Rows(_model()[0].to("cuda:0"), ids, mask, 40, [-1])
+        rows = static_generation.Rows(_model()[0].to("cuda:0"), ids, mask, 40, [-1])
         rows.advance(39)
     assert rows._graph is not None
 

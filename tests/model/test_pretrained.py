@@ -14,11 +14,12 @@ from focus.cli import main
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.errors import UserError
-from focus.evaluation.source import evaluate
+from focus.evaluation.puzzles import evaluate
 from focus.model import pretrained
 from focus.model.backbone import BackboneConfig
+from focus.model.base import SolverConfig
 from focus.model.checkpoint import RELEASES, load_model, offered, released_for, releases
-from focus.model.solver import Solver, SolverConfig
+from focus.model.solver import Solver
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
 from focus.tasks import Maze, Sudoku

@@ -12,15 +12,16 @@ from torch.utils.flop_counter import FlopCounterMode
 from focus.cli import main
 from focus.engines.maze_search import GOAL, START
 from focus.errors import UserError
+from focus.model.base import SolverConfig
 from focus.model.checkpoint import load_model, trained_weights
-from focus.model.solver import Solver, SolverConfig
+from focus.model.solver import Solver
 from focus.model.state import State
 from focus.model.trm import TRMConfig, rotate
-from focus.recipes import teacher
+from focus.recipes import recipe
 from focus.tasks import Maze, Sudoku
-from focus.training.bench import step_flops, update_flops
-from focus.training.carry import Carry, CarryConfig
+from focus.training.config import DeepSupervisionConfig
 from focus.training.loop import Trainer
+from focus.training.objectives.carried_states import CarriedStates
 from tests.tasks.samples import batch
 
 TASKS = {"mlp": Sudoku(box=2), "attention": Maze(size=6, min_path=6, max_tokens=36)}
@@ -28,8 +29,10 @@ TASKS = {"mlp": Sudoku(box=2), "attention": Maze(size=6, min_path=6, max_tokens=
 
 def a_solver(mixer: str, **settings) -> Solver:
     torch.manual_seed(0)
-    aimed = 1 if mixer == "attention" else 0
-    config = TRMConfig(32, heads=2, mixer=mixer, outer=3, inner=2, aimed=aimed, **settings)
+    neighbour_heads = 1 if mixer == "attention" else 0
+    config = TRMConfig(
+        32, heads=2, mixer=mixer, outer=3, inner=2, neighbour_heads=neighbour_heads, **settings
+    )
     return Solver(TASKS[mixer], SolverConfig(trm=config, answer="trm"))
 
 
@@ -131,7 +134,7 @@ def test_a_supervision_step_is_the_definition_with_its_gradient(mixer):
 @pytest.mark.parametrize("name", ["sudoku", "maze"])
 def test_gradients_of_an_untrained_teacher_do_not_explode(name):
     """A norm over the wrong axis makes a step of the published depth chaotic: millions."""
-    config = teacher(name)
+    config = recipe(f"trm-{name}")
     torch.manual_seed(0)
     solver = Solver(config.task, replace(config.solver, trm=replace(config.solver.trm, outer=1)))
     x, y = batch(solver.task, 2)
@@ -145,7 +148,7 @@ def test_gradients_of_an_untrained_teacher_do_not_explode(name):
 
 
 def test_operations_of_a_step_are_counted():
-    config = teacher("mini-sudoku")
+    config = recipe("trm-mini-sudoku")
     sizes = replace(config.solver.trm, width=128, outer=2, inner=2)
     config = replace(
         config, solver=replace(config.solver, trm=sizes),
@@ -159,8 +162,9 @@ def test_operations_of_a_step_are_counted():
     # The heads, which are not counted, are small.
     with FlopCounterMode(display=False) as forward, torch.no_grad():
         solver.updater(solver.updater.initial(x), solver.encode(x), x)
-    assert 4 * step_flops(solver) == pytest.approx(forward.get_total_flops(), rel=0.02)
-    assert update_flops(solver, config) == pytest.approx(counter.get_total_flops(), rel=0.02)
+    assert 4 * solver.updater.step_flops() == pytest.approx(forward.get_total_flops(), rel=0.02)
+    each = solver.update_flops(config.steps) * config.optimizer.batch
+    assert each == pytest.approx(counter.get_total_flops(), rel=0.02)
 
 
 def test_rotations_depend_on_the_difference_of_positions_alone():
@@ -179,7 +183,7 @@ def test_rotations_depend_on_the_difference_of_positions_alone():
 
 def test_an_aimed_head_looks_at_its_neighbour():
     """By its constants alone, in the middle of a grid: down, left, right, up; others anywhere."""
-    config = TRMConfig(mixer="attention", aimed=4)
+    config = TRMConfig(mixer="attention", neighbour_heads=4)
     torch.manual_seed(0)
     solver = Solver(Maze(size=7), SolverConfig(trm=config, answer="trm"))
     grid = np.ones((1, 49), np.uint8)  # all open but for start and goal
@@ -204,13 +208,16 @@ def test_parents_are_learnt_when_all_targets_are():
         assert (solver.updater.head.weight.grad.norm(dim=1) > 0).tolist() == learnt
 
 
+HALTING = a_solver("mlp").updater
+
+
 def a_state(halt: list[float]) -> State:
     count = len(halt)
     return State(torch.zeros(count, 2, 1), {"halt": torch.tensor(halt)[:, None]})
 
 
 def test_puzzles_stay_until_they_are_believed_or_too_old():
-    carry = Carry(CarryConfig(steps=3, explore=0.0), a_state([0.0] * 3))
+    carry = CarriedStates(DeepSupervisionConfig(steps=3, explore=0.0), a_state([0.0] * 3))
     carry.age.zero_()
     keys = torch.arange(3)
     drawn = []
@@ -220,36 +227,36 @@ def test_puzzles_stay_until_they_are_believed_or_too_old():
         drawn.append(carry.draw(torch.tensor(update)).tolist())
         started = carry.start(a_state([9.0] * 3))
         assert (started.u["halt"][:, 0] == 9.0).tolist() == [d == update for d in drawn[-1]]
-        carry.keep(a_state(halt), keys)
+        carry.keep(a_state(halt), HALTING, keys)
     # The second is replaced once it is believed, all after three updates.
     assert drawn == [[0, 0, 0], [0, 1, 0], [0, 1, 0], [3, 3, 3]]
 
 
 def test_the_first_puzzles_are_not_replaced_all_at_once():
-    carry = Carry(CarryConfig(steps=4, explore=0.0), a_state([0.0] * 8))
+    carry = CarriedStates(DeepSupervisionConfig(steps=4, explore=0.0), a_state([0.0] * 8))
     replaced = []
     for update in range(6):
         drawn = carry.draw(torch.tensor(update))
         replaced.append(int((drawn == update).sum()))
-        carry.keep(a_state([-1.0] * 8), torch.arange(8))
+        carry.keep(a_state([-1.0] * 8), HALTING, torch.arange(8))
     assert replaced == [8, 2, 2, 2, 2, 2]
 
 
 def test_exploring_puzzles_stay_though_they_are_believed():
-    carry = Carry(CarryConfig(steps=16, explore=1.0), a_state([0.0] * 64))
+    carry = CarriedStates(DeepSupervisionConfig(steps=16, explore=1.0), a_state([0.0] * 64))
     carry.age.zero_()
     keys = torch.arange(64) * 7919
     carry.draw(torch.tensor(0))
-    carry.keep(a_state([1.0] * 64), keys)
+    carry.keep(a_state([1.0] * 64), HALTING, keys)
     assert not carry.ended.any()
     for _ in range(15):
-        carry.keep(a_state([1.0] * 64), keys)
+        carry.keep(a_state([1.0] * 64), HALTING, keys)
     assert carry.ended.all()
 
 
 @pytest.mark.parametrize("name", ["mini-sudoku", "mini-maze"])
 def test_a_teacher_trains_resumes_and_is_a_checkpoint(tmp_path, name):
-    config = teacher(name)
+    config = recipe(f"trm-{name}")
     config = replace(
         config, optimizer=replace(config.optimizer, updates=6, batch=8, warmup=2),
         solver=replace(config.solver, trm=replace(config.solver.trm, width=32)),
@@ -257,15 +264,19 @@ def test_a_teacher_trains_resumes_and_is_a_checkpoint(tmp_path, name):
     )  # fmt: skip
     whole = Trainer(config, tmp_path)
     for _ in range(3):
-        whole.step()
+        whole.train_update()
     whole.save()
     again = Trainer(config, tmp_path)
     again.resume()
-    assert torch.equal(again.on_device.carry.drawn, whole.on_device.carry.drawn)
+    assert torch.equal(
+        again.step_runner.objective.carried.drawn, whole.step_runner.objective.carried.drawn
+    )
     for trainer in (whole, again):
         for _ in range(3):
-            trainer.step()
-    for weight, other in zip(whole.on_device.weights, again.on_device.weights, strict=True):
+            trainer.train_update()
+    for weight, other in zip(
+        whole.step_runner.optimizer.weights(), again.step_runner.optimizer.weights(), strict=True
+    ):
         assert torch.equal(weight, other)
     whole.validate()
     assert isinstance(load_model(tmp_path), Solver)
@@ -273,22 +284,22 @@ def test_a_teacher_trains_resumes_and_is_a_checkpoint(tmp_path, name):
 
 def test_deep_supervision_goes_on_from_the_carried_state(tmp_path):
     """Two updates with a learning rate of zero are two steps of one rollout."""
-    config = teacher("mini-sudoku")
+    config = recipe("trm-mini-sudoku")
     config = replace(
         config, optimizer=replace(config.optimizer, batch=4, learning_rate=0.0, warmup=0),
-        carry=CarryConfig(steps=4),
+        deep_supervision=DeepSupervisionConfig(steps=4),
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
-    step = trainer.on_device
-    step.carry.age.zero_()
-    x, _ = step.batch(torch.tensor(0), torch.arange(4))
-    trainer.step()
-    trainer.step()
+    carried = trainer.step_runner.objective.carried
+    carried.age.zero_()
+    x = trainer.step_runner.sampler.problems(torch.tensor(0), torch.arange(4))
+    trainer.train_update()
+    trainer.train_update()
     solver = trainer.model
     with torch.no_grad():
         rollout = solver.roll(solver.updater.initial(x), solver.encode(x), x, 2)
-    torch.testing.assert_close(step.carry.state.u["high"], rollout.last.u["high"])
-    assert functional.mse_loss(step.carry.state.z, rollout.answers[0]) > 0
+    torch.testing.assert_close(carried.state.u["high"], rollout.last.u["high"])
+    assert functional.mse_loss(carried.state.z, rollout.answers[0]) > 0
 
 
 @pytest.mark.parametrize("mixer", ["mlp", "attention"])
@@ -308,11 +319,11 @@ def test_a_shallow_step_is_that_of_a_shallow_model(mixer):
 
 
 def test_a_teacher_grows_deeper_and_is_judged_at_its_full_depth(tmp_path):
-    config = teacher("mini-sudoku")
+    config = recipe("trm-mini-sudoku")
     trm = replace(config.solver.trm, width=32, heads=2, outer=3, inner=2)
     config = replace(
         config, optimizer=replace(config.optimizer, updates=4, batch=4, warmup=0),
-        carry=CarryConfig(steps=4, depths=((0.25, 1, 1), (0.75, 2, 1))),
+        deep_supervision=DeepSupervisionConfig(steps=4, depths=((0.25, 1, 1), (0.75, 2, 1))),
         solver=replace(config.solver, trm=trm), eval_rows=2, eval_steps=1,
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
@@ -320,7 +331,7 @@ def test_a_teacher_grows_deeper_and_is_judged_at_its_full_depth(tmp_path):
     trainer.model.updater.net.register_forward_hook(lambda *_: passes.append(1))
     counts = []
     for _ in range(4):
-        trainer.step()
+        trainer.train_update()
         counts.append(len(passes))
         passes.clear()
     assert counts == [2, 4, 4, 9]
@@ -333,24 +344,26 @@ def test_what_cannot_be_is_refused(capsys):
     percent, all_of_it, none = ((30.0, 1, 1),), ((1.0, 1, 1),), ((0.5, 0, 1),)
     for depths in (falling, equal, percent, all_of_it, none):
         with pytest.raises(UserError, match="rise between 0 and 1, with cycles"):
-            CarryConfig(steps=4, depths=depths)
-    config = teacher("mini-sudoku")
+            DeepSupervisionConfig(steps=4, depths=depths)
+    config = recipe("trm-mini-sudoku")
     with pytest.raises(UserError, match=r"own depth: solver.trm.outer 1, "):
-        replace(config, carry=replace(config.carry, depths=((0.5, 1, 2),)))
+        replace(config, deep_supervision=replace(config.deep_supervision, depths=((0.5, 1, 2),)))
     with pytest.raises(UserError, match="for a TRM"):
-        replace(config, carry=CarryConfig(depths=((0.5, 1, 1),)))
+        replace(config, deep_supervision=DeepSupervisionConfig(depths=((0.5, 1, 1),)))
     with pytest.raises(UserError, match="use attention"):
         Solver(TASKS["attention"], SolverConfig(answer="trm"))
-    mazes = teacher("maze")
+    mazes = recipe("trm-maze")
     with pytest.raises(
         UserError, match=r"a path: set task.decoder threshold, or solver.trm.targets"
     ):
         replace(mazes, task=replace(mazes.task, decoder="canonical"))
-    with pytest.raises(UserError, match=r"aimed \(5\): a head looks at one of 4 neighbours"):
-        TRMConfig(mixer="attention", aimed=5)
-    with pytest.raises(UserError, match=r"aimed is for solver.trm.mixer attention"):
-        TRMConfig(aimed=1)
+    with pytest.raises(
+        UserError, match=r"neighbour-heads \(5\): a head looks at one of 4 neighbours"
+    ):
+        TRMConfig(mixer="attention", neighbour_heads=5)
+    with pytest.raises(UserError, match=r"neighbour-heads is for solver.trm.mixer attention"):
+        TRMConfig(neighbour_heads=1)
     with pytest.raises(UserError, match="multiple of four"):
         TRMConfig(width=100)
-    assert main(["teach", "chess"]) == 2
-    assert "teachers: sudoku" in capsys.readouterr().err
+    assert main(["train", "trm-chess"]) == 2
+    assert "TRMs: trm-sudoku" in capsys.readouterr().err

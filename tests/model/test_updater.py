@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from focus.errors import UserError
-from focus.model.solver import Solver, SolverConfig
+from focus.model.base import SolverConfig
+from focus.model.solver import Solver
 from focus.model.state import State
 from focus.model.updater import UpdaterConfig
 from focus.tasks import Sudoku
@@ -32,7 +33,7 @@ def test_without_a_leak_a_resting_answer_rests():
 
 
 def test_a_leak_forgets_its_share_of_every_blank_and_no_given():
-    before, after, x = _step(replace(SIZES, leak=0.25), 3.0)
+    before, after, x = _step(replace(SIZES, answer_decay=0.25), 3.0)
     given = x.grid > 0
     torch.testing.assert_close(after[~given], 0.75 * before[~given])
     torch.testing.assert_close(after[given], before[given])
@@ -44,6 +45,6 @@ def test_the_answer_stays_within_its_bounds():
     assert float(after.abs().max()) <= 20
 
 
-def test_a_leak_is_a_share():
-    with pytest.raises(UserError, match="leak"):
-        replace(SIZES, leak=1.5)
+def test_the_answer_decays_by_a_share():
+    with pytest.raises(UserError, match=r"solver\.updater\.answer-decay is a share from 0 to 1"):
+        replace(SIZES, answer_decay=1.5)

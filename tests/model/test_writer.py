@@ -6,9 +6,9 @@ import torch
 
 from focus.data.table import Table
 from focus.errors import UserError
-from focus.evaluation.source import evaluate
+from focus.evaluation.puzzles import evaluate
 from focus.model.backbone import BackboneConfig
-from focus.model.solver import SolverConfig
+from focus.model.base import SolverConfig
 from focus.model.writer import Writer
 from focus.tasks import Maze, Sudoku
 from focus.tasks.maze import OPEN, PATH, START

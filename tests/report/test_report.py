@@ -10,17 +10,16 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from focus.cli import main
-from focus.config import to_json
 from focus.errors import UserError
-from focus.recipes import METHODS, recipe, teacher
-from focus.recipes.methods import method_of
+from focus.recipes import METHODS, recipe
 from focus.report import paper
-from focus.report.drawing import MISSING, WALL, draw
 from focus.report.runs import find_results
 from focus.report.settings import letter_settings
 from focus.report.table import GAP, Quoted, Rate, Table
 from focus.report.tables import all_tables, control_table, curation_table, label, seed_table
-from focus.training.carry import CarryConfig
+from focus.serialization import to_json
+from focus.tasks import Maze
+from focus.tasks.drawing import MISSING, WALL
 from focus.training.config import RunConfig
 
 QUESTION = "1...34....21...3"
@@ -51,15 +50,15 @@ def a_run(name: str, seed: int = 1) -> RunConfig:
     return replace(recipe(name), seed=seed)
 
 
-@pytest.mark.parametrize("task", ["sudoku", "maze", "mini-sudoku", "sudoku-quick"])
-def test_a_method_is_known_by_its_settings(task):
-    for method in METHODS:
-        assert method_of(recipe(f"{task}/smollm2-135m/{method}")) == method
-
-
-def test_an_updater_that_goes_on_from_where_it_was_is_known_by_it():
-    config = recipe("sudoku-quick/recurrent")
-    assert method_of(replace(config, carry=CarryConfig(steps=8))) == "deep-supervision"
+def test_a_method_is_what_the_run_stores(tmp_path):
+    """Not what its settings look like: a run of a user's own keeps the name it was given."""
+    store(tmp_path / "a", a_run("sudoku/none/random"), {128: [True]})
+    named = replace(a_run("sudoku/none/recurrent"), method="deep-supervision")
+    store(tmp_path / "b", named, {128: [True]})
+    store(tmp_path / "c", replace(named, method="mine", seed=2), {128: [False]})
+    runs, _ = find_results([tmp_path])
+    assert [run.method for run in runs] == ["random", "deep-supervision", "mine"]
+    assert [label(run).split(",")[0] for run in runs] == ["Random", "Deep supervision", "mine"]
 
 
 def test_the_papers_figures_are_those_of_the_paper(data_folder):
@@ -129,10 +128,10 @@ def test_runs_of_different_settings_are_never_averaged(tmp_path):
         letter_settings(find_results([tmp_path])[0])
 
 
-@pytest.mark.parametrize("about", [{"turns": 8}, {"stop": True}])
+@pytest.mark.parametrize("about", [{"symmetry_retries": 8}, {"early_stop": True}])
 @pytest.mark.parametrize("trm", [False, True])
 def test_other_ways_of_testing_are_other_settings(tmp_path, about, trm):
-    config = teacher("sudoku") if trm else a_run("sudoku/none/focus")
+    config = recipe("trm-sudoku") if trm else a_run("sudoku/none/focus")
     store(tmp_path / "a", config, {16: [True, False]})
     store(tmp_path / "b", config, {16: [True, True]}, **about)
     runs, notes = letter_settings(find_results([tmp_path])[0])
@@ -149,7 +148,7 @@ def test_all_methods_and_backbones_share_a_setting(name, tmp_path):
                 config = a_run(f"{name}/{backbone}/{method}")
                 store(tmp_path / backbone / method, config, {config.eval_steps: [True]})
     for number, method in enumerate(("", "/focus", "/random", "/energy-hard")):
-        config = replace(teacher(f"{name}{method}"), seed=1)
+        config = replace(recipe(f"trm-{name}{method}"), seed=1)
         store(tmp_path / f"trm{number}", config, {16: [True]})
     runs, notes = letter_settings(find_results([tmp_path])[0])
     assert not notes
@@ -158,10 +157,10 @@ def test_all_methods_and_backbones_share_a_setting(name, tmp_path):
     assert len(seed_table(runs).rows) == len(runs)
 
 
-def test_two_kinds_of_teachers_are_two_settings(tmp_path):
+def test_two_kinds_of_trms_are_two_settings(tmp_path):
     """Though neither differs in anything that an updater has."""
     for name in ("maze", "maze-quick"):
-        store(tmp_path / name, replace(teacher(name), seed=1), {16: [True]})
+        store(tmp_path / name, replace(recipe(f"trm-{name}"), seed=1), {16: [True]})
     config = a_run("maze")
     store(tmp_path / "focus", config, {config.eval_steps: [True]})
     runs, notes = letter_settings(find_results([tmp_path])[0])
@@ -175,7 +174,7 @@ def test_a_maze_without_an_answer_is_drawn_as_all_missed_and_the_question_plain(
     colours = []
     for answer in (question, None):
         axis = Figure().subplots()
-        draw(axis, "maze", question, answer, target)
+        Maze(size=3).draw(axis, question, answer, target)
         faces = [to_hex(patch.get_facecolor()).upper() for patch in axis.patches]
         colours.append([faces.count(MISSING), faces.count(WALL.upper())])
     assert colours == [[3, 2], [0, 2]]

@@ -168,6 +168,7 @@ def test_diagnostics_of_a_detour():
     x, y = task.unpack(task.pack(question, question))
     detour = torch.zeros(1, 36, dtype=torch.long)
     detour[0, [0, 6, 7, 8, 9, 3]] = 1
+    assert task.obeys(detour, task.problem(question)).item()
     scores = task.diagnostics(detour, x, y)
     assert scores["valid"] == 1
     assert scores["optimal"] == 0
@@ -230,10 +231,10 @@ def test_of_the_symmetries_only_the_flip_mostly_keeps_the_label(real_mazes):
     questions = maze_search.dihedral(real_mazes.questions, 30)
     answers = maze_search.dihedral(real_mazes.answers, 30)
     verdicts = [Maze().judge(questions[:, k], answers[:, k]) for k in range(8)]
-    kept = [float(verdict.canonical.mean()) for verdict in verdicts]
-    assert kept[0] == 1
-    assert 0.9 < kept[4] < 1  # left-right flip
-    assert max(kept[1:4] + kept[5:]) < 0.01  # one maze in a thousand, under one rotation
+    unchanged = [float(verdict.canonical.mean()) for verdict in verdicts]
+    assert unchanged[0] == 1
+    assert 0.9 < unchanged[4] < 1  # left-right flip
+    assert max(unchanged[1:4] + unchanged[5:]) < 0.01  # one maze in a thousand, under one rotation
     assert all(verdict.valid.all() for verdict in verdicts)  # still shortest paths
 
 
@@ -253,8 +254,9 @@ def test_a_goal_out_of_reach_is_refused():
 def test_too_many_open_cells_are_refused():
     task = Maze(size=6, min_path=6, max_tokens=5)
     questions, answers = task.generate(0, 0, 1, "distant")
-    with pytest.raises(UserError, match=r"27 open cells, .*5 tokens; raise --task"):
-        task.pack(questions, answers)
+    for call in (lambda: task.pack(questions, answers), lambda: task.problem(questions)):
+        with pytest.raises(UserError, match=r"27 open cells, .*5 tokens; raise --task"):
+            call()
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,13 @@ def test_a_tokenizer_without_the_symbols_is_refused(merging_tokenizer):
 
 
 def test_a_symbol_that_the_vocabulary_lacks_is_refused():
-    known = "0123456789 ."
+    vocabulary = "0123456789 ."
 
     def encode(text):
-        return [known.find(char) + 1 for char in text]
+        return [vocabulary.find(char) + 1 for char in text]
 
     def decode(ids):
-        return "".join(known[i - 1] if i else "<unk>" for i in ids)
+        return "".join(vocabulary[i - 1] if i else "<unk>" for i in ids)
 
     tokenize_prompt(TASKS["sudoku9"].prompt(), encode, decode=decode)
     with pytest.raises(UserError, match="does not know the cell symbol '#'"):

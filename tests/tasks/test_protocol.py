@@ -1,16 +1,25 @@
 """What holds for every task."""
 
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from focus.random import example_keys
-from focus.tasks.base import step_weights
+from focus.tasks import Maze
+from focus.tasks.base import Task, step_weights
 from tests.tasks.samples import TASKS, batch, random_state, rows
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 seeds = st.integers(0, 2**31)
+
+
+def test_a_task_needs_to_write_few_members():
+    assert len(Task.__abstractmethods__) <= 15
 
 
 @every_task
@@ -29,7 +38,7 @@ def test_clamp_is_idempotent_and_leaves_the_rest_alone(task, seed):
     z = random_state(task, x, seed)
     once = task.clamp(z, x)
     assert torch.equal(task.clamp(once, x), once)
-    open_tokens = x.grid == 0 if task.name == "sudoku" else x.free
+    open_tokens = task.open_tokens(x)
     channels = slice(None) if task.name == "sudoku" else slice(0, 1)
     assert torch.equal(once[open_tokens][:, channels], z[open_tokens][:, channels])
 
@@ -112,6 +121,90 @@ def test_symmetries_keep_puzzles_valid_and_unique(task, seed):
     if task.cells != 16:
         assert all(task.equivalent(a, b) for a, b in zip(questions, codes, strict=True))
     assert (codes != questions).any()
+
+
+@every_task
+@given(seed=seeds)
+def test_x_of_a_question_needs_no_answer(task, seed):
+    questions, answers = task.generate(seed, 0, 3, task.generator_modes[0])
+    x, _ = task.unpack(task.pack(questions, answers))
+    for name, tensor in vars(task.problem(questions)).items():
+        assert tensor.dtype == getattr(x, name).dtype
+        assert torch.equal(tensor, getattr(x, name))
+
+
+@every_task
+@given(seed=seeds)
+def test_correct_answers_obey_the_rules_and_most_states_do_not(task, seed):
+    questions, answers = task.generate(seed, 0, 4, task.generator_modes[0])
+    x = task.problem(questions)
+    assert task.obeys(task.answer_tokens(answers, x), x).all()
+    assert not task.obeys(task.decode(random_state(task, x, seed), x), x).all()
+
+
+@every_task
+def test_the_diagnostic_valid_is_what_obeys_says(task):
+    x, y = batch(task)
+    for z in (task.solved_state(x, y), task.initial(x), random_state(task, x, 0)):
+        answer = task.decode(z, x)
+        valid = task.diagnostics(answer, x, y)["valid"]
+        assert torch.equal(valid, task.obeys(answer, x).float())
+
+
+@every_task
+def test_what_is_printed_says_which_cell_it_shows(task):
+    questions, answers = task.generate(0, 0, 1, task.generator_modes[0])
+    for codes, line in (
+        ((questions[0],), task.question_text(questions[0])),
+        ((questions[0], answers[0]), task.answer_text(answers[0])),
+    ):
+        pieces = task.render_cells(*codes)
+        assert "".join(text for text, _ in pieces) == task.render(*codes)
+        shown = {cell: text for text, cell in pieces if cell is not None}
+        assert list(shown) == list(range(task.cells))
+        assert "".join(shown.values()) == line
+
+
+def test_only_mazes_have_more_than_their_answer_to_learn():
+    for task in (TASKS["sudoku4"], TASKS["sudoku9"]):
+        assert task.answer_only() is task
+    for task in (TASKS["maze6"], TASKS["maze10"]):
+        assert task.answer_only() == replace(task, decoder="threshold")
+        assert task.answer_only().answer_only() == task.answer_only()
+
+
+def test_only_full_sizes_are_those_of_the_paper():
+    assert [task.paper_sized for task in TASKS.values()] == [False, True, False, False]
+    assert Maze().paper_sized
+
+
+@every_task
+def test_a_picture_counts_the_cells_that_can_be_wrong(task):
+    questions, _ = task.generate(0, 0, 1, task.generator_modes[0])
+    counted = task.counted_cells(task.question_text(questions[0]))
+    x = task.problem(questions)
+    assert sum(counted) == x.mask.sum()
+    assert task.page_view == {"box": getattr(task, "box", 0)}
+
+
+def test_importing_tasks_loads_no_plotting():
+    """Drawing does, when something is drawn."""
+    code = "import sys, focus.tasks; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@every_task
+def test_symmetries_that_keep_the_answer_have_an_inverse(task):
+    questions, answers = task.generate(0, 0, 3, task.generator_modes[0])
+    keys = example_keys(1, 1, torch.arange(3))
+    assert task.symmetries_keep_answer == (task.name == "sudoku")
+    if not task.symmetries_keep_answer:
+        with pytest.raises(NotImplementedError):
+            task.transform(questions, keys)
+        return
+    moved = task.transform(questions, keys), task.transform(answers, keys)
+    assert task.judge(*moved).canonical.all()
+    assert (task.inverse_transform(moved[0], keys) == questions).all()
 
 
 @every_task

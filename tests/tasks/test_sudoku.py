@@ -44,7 +44,7 @@ def test_energy_equals_the_definition(task, seed):
     x, y = batch(task, seed, count=2)
     z = random_state(task, x, seed)
     expected = [
-        slow_energy(task, z[k].double().numpy(), x.grid[k].numpy(), y.digit[k].numpy())
+        slow_energy(task, z[k].double().numpy(), x.grid[k].numpy(), y.label[k].numpy())
         for k in range(2)
     ]
     torch.testing.assert_close(
@@ -94,11 +94,33 @@ def test_eligibility_skips_whatever_the_rollout_solved():
 def test_diagnostics_count_cells_and_rules():
     task = Sudoku()
     x, y = batch(task, count=2)
-    answer = y.digit.clone()
+    answer = y.label.clone()
     answer[1, 0] = (answer[1, 0] + 1) % 9
     scores = task.diagnostics(answer, x, y)
     assert scores["cell_accuracy"].tolist() == pytest.approx([1.0, 80 / 81])
     assert scores["valid"].tolist() == [1.0, 0.0]
+
+
+def test_rules_need_no_label_and_givens_must_stay():
+    task = Sudoku(box=2)
+    questions, answers = task.generate(3, 0, 1, "minimal")
+    x = task.problem(questions)
+    answer = task.answer_tokens(answers, x)
+    other = (answer + 1) % 4  # obeys the rules of a grid, but changes every given
+    blank = task.problem(np.zeros_like(questions))
+    assert task.obeys(answer, x).item()
+    assert not task.obeys(other, x).item()
+    assert task.obeys(other, blank).item()
+
+
+def test_the_frame_stands_between_the_boxes():
+    task = Sudoku(box=2)
+    question = task.parse("1...34....21...3")
+    assert task.render(question) == "1 . | . .\n3 4 | . .\n----+----\n. . | 2 1\n. . | . 3"
+    styled = "".join(
+        f"<{text}>" if cell == 4 else text for text, cell in task.render_cells(question)
+    )
+    assert "\n<3> 4 |" in styled
 
 
 def test_text_survives_a_round_trip():
@@ -143,6 +165,15 @@ def test_puzzles_without_one_solution_are_refused(text, message):
     task = Sudoku()
     with pytest.raises(UserError, match=message):
         task.solve(task.parse(text))
+
+
+def test_an_easier_puzzle_has_more_givens_and_the_same_answer():
+    task = Sudoku()
+    questions, answers = task.generate(0, 0, 1, "minimal")
+    easier = task.add_givens(questions[0], answers[0], seed=1)
+    assert (easier != questions[0]).sum() == 81 // 6
+    assert (easier[questions[0] > 0] == questions[0][questions[0] > 0]).all()
+    assert (task.solve(easier) == answers[0]).all()
 
 
 def test_other_boxes_are_refused():

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from focus.curation.config import Stage
 from focus.model.checkpoint import trained_weights
 from focus.model.trm import TRMConfig
-from focus.training.carry import CarryConfig
+from focus.training.config import DeepSupervisionConfig
 from focus.training.loop import Trainer
+from focus.training.schedule import scheduled
 from tests.training.samples import tiny_run
 
 _NO_GPU = not torch.cuda.is_available()
@@ -28,45 +30,56 @@ def a_run(task: str, backbone: str, **changes):
 
 def with_ours(config):
     """What `sudoku-quick` adds to the paper."""
-    updater = replace(config.solver.updater, damping=0.8)
+    updater = replace(config.solver.updater, bptt_gradient_scale=0.8)
     return replace(
         config, optimizer=replace(config.optimizer, kind="muon"),
         solver=replace(config.solver, updater=updater),
-        curation=replace(config.curation, hold=True),
+        curation=replace(config.curation, replay_solved=True),
     )  # fmt: skip
 
 
-def in_rounds(config):
+def encoded_ahead(config):
     optimizer = replace(config.optimizer, accumulate=1)
-    return replace(config, optimizer=optimizer, read_ahead=3, passes=2, save_every=6, eval_every=6)
+    return replace(
+        config,
+        optimizer=optimizer,
+        encode_batches=3,
+        updates_per_encode=2,
+        save_every=6,
+        eval_every=6,
+    )
 
 
 def carried(config):
     """An updater that goes on from where it was."""
     return replace(
-        config, carry=CarryConfig(steps=3), optimizer=replace(config.optimizer, accumulate=1),
+        config, deep_supervision=DeepSupervisionConfig(steps=3),
+        optimizer=replace(config.optimizer, accumulate=1),
         replay=replace(config.replay, method="none", base_mixture=FROM_START),
     )  # fmt: skip
 
 
-def a_teacher(config, **settings):
+def a_trm(config, **settings):
     trm = TRMConfig(width=64, heads=4, outer=2, inner=1, **settings)
     return replace(
-        config, solver=replace(config.solver, trm=trm, answer="trm"), carry=CarryConfig(steps=3),
+        config, solver=replace(config.solver, trm=trm, answer="trm"),
+        deep_supervision=DeepSupervisionConfig(steps=3),
         optimizer=replace(config.optimizer, accumulate=1), steps=1,
         replay=replace(config.replay, method="none", base_mixture=FROM_START),
     )  # fmt: skip
 
 
-def a_teacher_of_mazes(config):
-    return a_teacher(config, mixer="attention", aimed=4, targets="all")
+def a_maze_trm(config):
+    return a_trm(config, mixer="attention", neighbour_heads=4, targets="all")
 
 
-def a_teacher_with_focus(config):
+def a_trm_with_focus(config):
     """Puzzles come back at their own states, and the teacher grows deeper."""
-    taught = a_teacher(config)
+    taught = a_trm(config)
     # It does so while the first stage lasts, whose graph must not serve both depths.
-    taught = replace(taught, carry=replace(taught.carry, depths=((0.2, 1, 1),)))
+    taught = replace(
+        taught, deep_supervision=replace(taught.deep_supervision, depths=((0.2, 1, 1),))
+    )
     replay = replace(
         config.replay, method="focus", start=0.0, stages=((0.5, 3, 1), (1.0, 3, 2)),
         probability=(0.8, 0.8),
@@ -78,9 +91,9 @@ def a_teacher_with_focus(config):
 RUNS = (
     ("sudoku", "none", None), ("maze", "none", None), ("sudoku", "tiny-llama", None),
     ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
-    ("sudoku", "tiny-llama", in_rounds), ("sudoku", "none", a_teacher),
-    ("sudoku", "none", a_teacher_with_focus), ("maze", "none", carried),
-    ("maze", "none", a_teacher_of_mazes),
+    ("sudoku", "tiny-llama", encoded_ahead), ("sudoku", "none", a_trm),
+    ("sudoku", "none", a_trm_with_focus), ("maze", "none", carried),
+    ("maze", "none", a_maze_trm),
 )  # fmt: skip
 
 
@@ -93,8 +106,8 @@ def two_stages(task, backbone, change, **changes):
 
 @pytest.mark.parametrize(("task", "backbone", "change"), RUNS)
 def test_an_eager_run_can_be_made(tmp_path, task, backbone, change):
-    """Without a GPU, too: a config that is refused would come out on a GPU alone."""
-    Trainer(two_stages(task, backbone, change, capture=False), tmp_path).step()
+    """Without a GPU, too: a config that is refused would be seen on a GPU alone."""
+    Trainer(two_stages(task, backbone, change, capture=False), tmp_path).train_update()
 
 
 @on_a_gpu
@@ -107,7 +120,7 @@ def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
         start = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
         lines = []
         trainer.run(lambda update, line, lines=lines: lines.append(line))
-        weights, average = trained_weights(trainer.model), trainer.on_device.average
+        weights, average = trained_weights(trainer.model), trainer.step_runner.optimizer.average
         found[capture] = (
             lines,
             *({n: w - start[n] for n, w in t.items()} for t in (weights, average)),
@@ -115,8 +128,8 @@ def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
     for eager, captured in zip(*(lines for lines, _, _ in found.values()), strict=True):
         assert captured["loss"] == pytest.approx(eager["loss"], rel=2e-3)
         assert captured.get("t_histogram") == eager.get("t_histogram")
-    # AdamW turns noise in a gradient near zero (a new adapter's) into whole steps, so that what is
-    # compared is how far the tensors went; other dropout masks would miss by a tensor's length.
+    # AdamW turns noise in a gradient near zero (a new adapter's) into whole steps, so that what
+    # is compared is how far the tensors went; other dropout masks would miss by a tensor's length.
     for part in (1, 2):
         missed = torch.stack(
             [
@@ -132,15 +145,15 @@ def test_dropout_differs_from_update_to_update_under_capture(tmp_path):
     config = a_run("sudoku", "none", capture=True)
     trainer = Trainer(config, tmp_path, "cuda:0")
     for _ in range(3):
-        trainer.step()  # at first the head is zero, and dropout changes nothing
-    step, losses = trainer.on_device, []
-    step.tally.reset()
+        trainer.train_update()  # at first the head is zero, and dropout changes nothing
+    step, losses = trainer.step_runner, []
+    step.metric_sums.reset()
     for update in (0, 1, 0):
-        step.begin(update, 0.0)
+        step.begin(update, replace(scheduled(update, config), learning_rate_share=0.0))
         step.update.fill_(0)  # the same puzzles, another seed for dropout
-        step.accumulate(0, 0, slice(0, 4), False, 8, 4)
-        losses.append(step.tally.read()["loss"])
-        step.tally.reset()
+        step.accumulate(0, 0, slice(0, 4), False, Stage(8, 4))
+        losses.append(step.metric_sums.read()["loss"])
+        step.metric_sums.reset()
     assert losses[0] == losses[2]
     assert losses[0] != losses[1]
 
@@ -150,12 +163,12 @@ def test_a_captured_run_resumes(tmp_path):
     config = a_run("sudoku", "none", capture=True)
     whole = Trainer(config, tmp_path, "cuda:0")
     for _ in range(4):
-        whole.step()
+        whole.train_update()
     whole.save()
     again = Trainer(config, tmp_path, "cuda:0")
     again.resume()
     for trainer in (whole, again):
-        trainer.step()
+        trainer.train_update()
     for name, weight in trained_weights(whole.model).items():
         torch.testing.assert_close(trained_weights(again.model)[name], weight, rtol=0, atol=1e-5)
 
@@ -167,7 +180,7 @@ def test_a_model_that_writes_runs_eagerly(tmp_path):
         replace(config, solver=replace(config.solver, answer="written")), tmp_path, "cuda:0"
     )
     trainer.run()
-    assert not trainer.on_device.captured
+    assert not trainer.step_runner.captured
 
 
 @on_a_gpu
@@ -177,7 +190,7 @@ def test_recomputed_activations_are_no_hindrance(tmp_path):
     config = replace(config, solver=replace(config.solver, backbone=backbone))
     trainer = Trainer(config, tmp_path, "cuda:0")
     trainer.run()
-    assert trainer.on_device.captured
+    assert trainer.step_runner.captured
 
 
 @on_a_gpu

@@ -29,9 +29,9 @@ def first_losses(name: str, folder: Path) -> list[float]:
     trainer = Trainer(config, folder)
     found = []
     for _ in range(UPDATES):
-        trainer.step()
-        found.append(trainer.on_device.tally.read()["loss"])
-        trainer.on_device.tally.reset()
+        trainer.train_update()
+        found.append(trainer.step_runner.metric_sums.read()["loss"])
+        trainer.step_runner.metric_sums.reset()
     return found
 
 

@@ -7,22 +7,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from focus.config import to_json
+from focus.curation.config import Stage
 from focus.data.table import Table, read_table, write_table
 from focus.errors import UserError
-from focus.model.checkpoint import adapted_model, load_model, trained_weights
+from focus.model.checkpoint import load_model, trained_weights
 from focus.model.updater import UpdaterConfig
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
+from focus.serialization import to_json
 from focus.tasks import Maze, Sudoku
 from focus.training.config import RunConfig, read_config
 from focus.training.loop import Trainer
+from focus.training.objectives.curated import always_a_candidate
 from focus.training.schedule import (
     learning_rate_share,
     replay_probability,
     stage,
     teacher_weight,
 )
-from focus.training.update import always_a_candidate, losses
 from tests.training.samples import tiny_run
 
 WRITTEN = ("direct", "base")
@@ -61,7 +62,7 @@ def test_a_frozen_language_model_gives_features_and_has_no_adapter(tmp_path, bac
     assert not (tmp_path / "best" / "adapter").exists()
     again = load_model(tmp_path)
     with pytest.raises(UserError, match="no adapter"):
-        adapted_model(again)
+        _ = again.adapted_model
 
 
 @pytest.mark.parametrize("task", ["sudoku", "maze"])
@@ -96,7 +97,8 @@ def test_methods_change_what_their_names_say(task):
     assert changed("random") == {"selector": "random", "penalty": 0.0}
     assert changed("energy-hard") == {"selector": "energy-hard", "penalty": 0.0}
     assert changed("no-memory") == {"memory": False}
-    assert changed("fixed-mix") == {"selector": "fixed-mix" if task == "sudoku" else "none"}
+    selector = "fixed-mix" if task == "sudoku" else "none"
+    assert changed("fixed-mix") == {"selector": selector, "penalty": 0.0}
     assert changed("one-step")["steps"] == 1
     assert changed("recurrent")["weights"] == "final"
     # Maze's base updates start anywhere, these baselines only at s_0.
@@ -135,7 +137,7 @@ def test_what_is_no_recipe_is_refused():
     [
         ("nonsense", "is no run config"),
         ('{"format": 9, "task": {"name": "sudoku"}}', "format 9"),
-        ('{"format": 3, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
+        ('{"format": 4, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
     ],
 )
 def test_foreign_configs_are_refused(text, message, tmp_path):
@@ -195,9 +197,9 @@ def test_the_weight_of_a_teacher_warms_up_and_is_off_without_one():
 def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
     config = tiny_run("maze", updates=1, probability=(1.0, 1.0))
     trainer = Trainer(config, tmp_path)
-    keys = torch.arange(8)
-    x, y = trainer.on_device.batch(torch.tensor(0), keys)
-    part = losses(trainer.model, x, y, keys, config, True, 8, 4)
+    runner = trainer.step_runner
+    batch = runner.sampler.batch(torch.tensor(0), torch.tensor(0), torch.arange(8))
+    part = runner.objective.losses(batch, True, Stage(8, 4))
     assert ((part.base > 0) != part.selection.eligible).all()
 
 
@@ -210,12 +212,12 @@ def test_where_every_maze_has_a_candidate_its_replay_needs_no_fallback(tmp_path,
         optimizer=replace(config.optimizer, batch=2),
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
-    assert not trainer.on_device.fallback
-    keys = torch.arange(2)
-    x, y = trainer.on_device.batch(torch.tensor(0), keys)
+    algorithm = trainer.step_runner.objective.algorithm
+    assert not algorithm.fallback
+    batch = trainer.step_runner.sampler.batch(torch.tensor(0), torch.tensor(0), torch.arange(2))
     found = {}
     for fallback in (True, False):
-        part = losses(trainer.model, x, y, keys, config, True, 16, 4, fallback=fallback)
+        part = replace(algorithm, fallback=fallback)(trainer.model, batch, True, Stage(16, 4))
         assert not part.base.any()
         assert part.auxiliary.all()
         trainer.model.zero_grad()
@@ -274,7 +276,7 @@ def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
         recipe("sudoku"), data=str(data_folder), more_data=("extra",), train_share=0.25,
         solver=replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32)), augment=False,
     )  # fmt: skip
-    step = Trainer(config, tmp_path).on_device
+    step = Trainer(config, tmp_path).step_runner
     assert step.own_rows == 1000
     assert len(step.rows) == 100_044
     example = torch.arange(2000)
@@ -311,6 +313,6 @@ def test_every_part_of_the_updater_learns(tmp_path, task, hops, registers):
     trainer = Trainer(config, tmp_path)
     before = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
     for _ in range(4):
-        trainer.step()
+        trainer.train_update()
     still = [n for n, w in trained_weights(trainer.model).items() if torch.equal(w, before[n])]
     assert still == []

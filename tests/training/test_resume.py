@@ -15,12 +15,12 @@ import pytest
 import torch
 
 from focus.cli import main
-from focus.config import to_json
 from focus.errors import UserError
-from focus.evaluation.source import evaluate
+from focus.evaluation.puzzles import evaluate
 from focus.files import only_one, write_text
 from focus.model.checkpoint import load_model, trained_weights
 from focus.recipes import recipe
+from focus.serialization import to_json
 from focus.training.loop import NotFiniteError, Trainer
 from tests.training.samples import tiny_run
 
@@ -55,7 +55,9 @@ def test_a_resumed_run_equals_an_unbroken_one_bit_for_bit(tmp_path, task):
     assert metrics(tmp_path / "broken") == metrics(tmp_path / "whole")
     for name, weight in trained_weights(whole.model).items():
         assert torch.equal(weight, trained_weights(again.model)[name]), name
-        assert torch.equal(whole.on_device.average[name], again.on_device.average[name]), name
+        assert torch.equal(
+            whole.step_runner.optimizer.average[name], again.step_runner.optimizer.average[name]
+        ), name
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -85,13 +87,13 @@ def test_a_run_ends_when_validation_has_not_got_better_for_long(
     trainer = a_trainer()
     if killed:
         for _ in range(5):
-            trainer.step()
+            trainer.train_update()
             trainer.validate()
         trainer.save()
         trainer = a_trainer()
         trainer.resume()
     trainer.run()
-    assert (trainer.update, trainer.best, trainer.gave_up) == (6, 0.35, True)
+    assert (trainer.update, trainer.best, trainer.stopped_early) == (6, 0.35, True)
     assert load_model(tmp_path / "run").record[1]["update"] == chosen
     again = a_trainer()
     again.resume()
@@ -156,9 +158,9 @@ def test_a_portable_state_is_small_and_goes_on_closely(tmp_path):
     config = replace(config, optimizer=replace(config.optimizer, ema=0.9))
     whole = Trainer(config, tmp_path)
     for _ in range(4):
-        whole.step()
+        whole.train_update()
     whole.save()
-    exact = sum(w.numel() * 4 * 4 for w in whole.on_device.weights)
+    exact = sum(w.numel() * 4 * 4 for w in whole.step_runner.optimizer.weights())
     stored = sum(path.stat().st_size for path in (tmp_path / "last").glob("state-*.safetensors"))
     assert stored < 0.75 * exact  # 9 of 16 bytes a weight, and headers that count in tiny models
     moved = Trainer(config, tmp_path)
@@ -166,11 +168,14 @@ def test_a_portable_state_is_small_and_goes_on_closely(tmp_path):
     for name, weight in trained_weights(moved.model).items():
         assert torch.equal(weight, trained_weights(whole.model)[name])
         torch.testing.assert_close(
-            moved.on_device.average[name], whole.on_device.average[name], rtol=0.01, atol=1e-4
+            moved.step_runner.optimizer.average[name],
+            whole.step_runner.optimizer.average[name],
+            rtol=0.01,
+            atol=1e-4,
         )
     before = {n: w.clone() for n, w in trained_weights(whole.model).items()}
     for trainer in (whole, moved):
-        trainer.step()
+        trainer.train_update()
     # The next step goes where the exact state would have gone.
     for name, old in before.items():
         exact_step = trained_weights(whole.model)[name] - old
@@ -257,7 +262,7 @@ def test_a_folder_with_a_run_is_not_trained_into(tmp_path):
     ("words", "why"),
     [
         ("train mini-maze", "a run of sudoku, not of maze"),
-        ("teach mini-sudoku/focus", "a run of a solver (focus train), not of a TRM"),
+        ("train trm-mini-sudoku/focus", "a run of a solver, not of a TRM"),
     ],
 )
 def test_a_run_does_not_go_on_as_another_one(tmp_path, capsys, words, why):

@@ -1,0 +1,85 @@
+"""Were stored completions greedy? Every token is asked again, in float32 and without a cache.
+
+python -m experiments.completions_check RUN [--items 20] [--variants base maze-smollm2 ...]
+
+RUN is a folder of `focus transfer`. A completion was written in a batch, padded, token by token,
+in bf16 on a GPU. Here its prompt and text are read at once, alone, in float32: each token should
+be the first choice, or lie behind it by no more than the noise of bf16; so should the token that
+ended a completion. Completions whose text does not give back as many tokens as were written are
+left out.
+"""
+
+import argparse
+import json
+import random
+from pathlib import Path
+
+import torch
+
+from experiments.stored import RESULTS
+from focus.evaluation.transfer import find_benchmarks
+from focus.evaluation.transfer.run import prompt_ids
+from focus.evaluation.transfer.store import Store
+from focus.evaluation.transfer.variants import find_variants, load_variant
+from focus.files import write_text
+
+STORED = RESULTS / "completions.json"
+BENCHMARKS = "math,cruxeval-o,cruxeval-i,aime25,aime26"
+
+
+@torch.inference_mode()
+def behind(model, prompt: list[int], written: list[int]) -> list[float]:
+    """How far each written token's logit lies behind the highest."""
+    logits = model(torch.tensor([prompt + written])).logits[0, len(prompt) - 1 : -1].float()
+    return (logits.amax(1) - logits[torch.arange(len(written)), written]).tolist()
+
+
+def check(run: Path, name: str, items: int) -> dict:
+    """Figures of one variant."""
+    variant = find_variants((name,), 1)[0]
+    settings = json.loads((run / variant.name / "settings.json").read_text())
+    model, codec = load_variant(variant, settings["backbone"], "cpu")
+    gaps, ends, left_out, asked = [], [], 0, 0
+    for benchmark in find_benchmarks(BENCHMARKS):
+        written = Store(run / variant.name).written(benchmark.source)
+        some = random.Random(0).sample(benchmark.items(None), items)
+        asked += len(some)
+        for item in some:
+            one = written[item.id]
+            ids = codec.encode(one.completion)
+            if len(ids) != one.tokens or not ids:
+                left_out += 1
+                continue
+            prompt = prompt_ids(codec, benchmark.ask(item), settings["thinking"])
+            if one.finished:
+                ids.append(codec.end)
+            gaps += behind(model, prompt, ids)
+            ends += gaps[-1:] if one.finished else []
+    found = torch.tensor(gaps)
+    return {
+        "variant": variant.name, "completions": asked - left_out, "left_out": left_out,
+        "ends": len(ends), "end_behind_most": max(ends, default=None),
+        "tokens": len(gaps), "first_choice": float((found == 0).float().mean()),
+        "behind_99.9_percent": float(found.quantile(0.999)), "behind_most": float(found.max()),
+    }  # fmt: skip
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--items", type=int, default=20, help="of each benchmark")
+    parser.add_argument("--variants", nargs="+", default=("base", "sudoku-smollm2", "maze-smollm2"))
+    words = parser.parse_args()
+    rows = []
+    for name in words.variants:
+        rows.append(check(words.run, name, words.items))
+        print(json.dumps(rows[-1]), flush=True)
+    found = {"device": "CPU", "precision": "float32", "items": words.items, "rows": rows}
+    write_text(STORED, json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

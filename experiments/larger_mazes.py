@@ -1,0 +1,48 @@
+"""A maze solver on mazes larger than those it was trained on.
+
+python -m experiments.larger_mazes CHECKPOINT FILE... [--steps 16,32,64,128]
+
+Each file holds mazes of one side, as `focus data generate --task maze --side N` makes them. Figures
+of other checkpoints that are stored stay.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from experiments.stored import RESULTS, this_device
+from focus.data.sources import open_source
+from focus.data.table import side_of_file
+from focus.evaluation.puzzles import evaluate
+from focus.files import write_text
+from focus.model.checkpoint import fetch, load_model
+
+STORED = RESULTS / "maze-larger.json"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint")
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--steps", default="16,32,64,128")
+    words = parser.parse_args()
+    known = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    device, name = this_device()
+    found: dict = {"device": name}
+    for file in words.files:
+        side = side_of_file(file)
+        model = load_model(fetch(words.checkpoint), side).to(device)
+        table = open_source(str(file)).load(model.task, "test")
+        results = evaluate(model, table, [int(number) for number in words.steps.split(",")])
+        found[str(side)] = [result.summary() for result in results]
+        for row in found[str(side)]:
+            print(side, json.dumps(row), flush=True)
+    known[Path(words.checkpoint).name] = found
+    write_text(STORED, json.dumps(known, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

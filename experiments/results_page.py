@@ -1,0 +1,351 @@
+"""The results in README.md and docs/RESULTS.md: tables and a figure from what docs/results stores.
+
+python -m experiments.results_page
+
+The words are written by hand; what stands between `<!-- NAME -->` and `<!-- end -->` is
+replaced by the table of that name; some say of what, as `<!-- methods RUNS -->` does.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from focus.report.plots import PALETTE
+from matplotlib.figure import Figure
+
+from benchmarks import compared
+from experiments.stored import RESULTS, figures, markdown, rate
+from experiments.transfer_tables import harness, transfer, transfer_ends
+from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
+from focus.files import write_text
+from focus.model.checkpoint import RELEASES, load_model
+from focus.report import paper
+from focus.training.bench import step_flops
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "RESULTS.md", DOCS.parent / "README.md")
+_REMARKS = {
+    "sudoku-none": ", its control without a language model",
+    "sudoku-trm": ", a TRM, which is what teaches in the paper",
+    "maze-none": ", its control without a language model",
+    "maze-trm": ", a TRM that learns parents and distances too",
+}
+_MAZES = {
+    "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05",
+    "maze-none": "**`maze-none`**, its control: no language model, hops, leak 0.05",
+    "maze-none-seed1": "the same run with seed 1, alone on its GPU",
+    "maze-bias": "no language model, paper-sized updater (`bias`), leak 0.05, same mazes",
+    "maze-trm": "**`maze-trm`**: TRM, aimed heads, parents and distances learnt",
+    "maze-trm-plain": "TRM with the published heads and targets (marked cells), same mazes",
+}
+_CURVES = {
+    "sudoku-smollm2": "SmolLM2-135M, leak 0.05",
+    "sudoku-none": "no language model, leak 0.05",
+    "sudoku-quick-more-data": "no language model, no leak",
+    "sudoku-none-1000": "no language model, leak 0.05, 1,000 puzzles",
+    "sudoku-trm": "TRM, K = 16",
+}
+
+
+def _curve(name: str) -> list[dict]:
+    lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
+    """A row for each run that is stored."""
+    here = {name: what for name, what in rows.items() if (RESULTS / f"{name}.json").exists()}
+    return [_test_row(name, what, steps) for name, what in here.items()]
+
+
+def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
+    stored = figures(name)
+    found = {result["steps"]: result for result in stored.get("test") or stored["results"]}
+    return [what, _seconds(name), *(rate(found[k]) if k in found else "–" for k in steps)]
+
+
+def _seconds(name: str) -> str:
+    """Seconds of training, and after how many of them the chosen weights were there.
+
+    Those of a run that shared its GPU are not kept.
+    """
+    lines, update = _curve(name), figures(name).get("update")
+    if "seconds" not in lines[-1]:
+        return "–"
+    end = lines[-1]["seconds"]
+    chosen = next((line["seconds"] for line in lines if line["update"] == update), end)
+    return f"{end:.0f} s" if chosen == end else f"{chosen:.0f} of {end:.0f} s"
+
+
+def sudoku() -> str:
+    """Exact rates on the 9,000 test puzzles."""
+    steps = (16, 32, 64, 128, 256)
+    quoted = paper.source_rate("sudoku", paper.STUDIED, "focus")
+    return markdown(
+        [
+            ["solver", "training", *(f"K = {k}" for k in steps)],
+            *_test_rows(
+                {
+                    "sudoku-smollm2": "**`sudoku-smollm2`**: SmolLM2-135M, leak 0.05",
+                    "sudoku-none": "**`sudoku-none`**, its control: no language model, leak 0.05",
+                    "sudoku-quick-more-data": "no language model, no leak, same puzzles",
+                    "sudoku-quick": "no language model, no leak, train and extra",
+                    "sudoku-none-1000": "no language model, leak 0.05, the 1,000 of train alone",
+                    "sudoku-trm": "**`sudoku-trm`**: TRM, trained with 16 steps, same puzzles",
+                },
+                steps,
+            ),
+            ["paper, Qwen3-1.7B (its own test puzzles)", "", "", "", "", f"{quoted}", ""],
+        ]
+    )
+
+
+def maze() -> str:
+    """Exact rates on the 1,000 test mazes."""
+    steps = (1, 4, 8, 16, 32, 64)
+    quoted = paper.source_rate("maze", paper.STUDIED, "focus")
+    said = [f"{quoted}" if k == paper.STEPS["maze"] else "" for k in steps]
+    return markdown(
+        [
+            ["solver", "training", *(f"K = {k}" for k in steps)],
+            *_test_rows(_MAZES, steps),
+            ["paper, Qwen3-1.7B", "", *said],
+        ]
+    )
+
+
+def maze_paths() -> str:
+    """Other figures of the answers on the test mazes."""
+    names = {"valid": "valid path", "optimal": "shortest path", "path_f1": "path F1"}
+    rows = [["solver", "K", *names.values()]]
+    for solver in _MAZES:
+        for result in figures(solver)["test"]:
+            found = [f"{100 * result[name]:.1f}" for name in names]
+            rows.append([f"`{solver}`", str(result["steps"]), *found])
+    return markdown(rows)
+
+
+def maze_larger() -> str:
+    """The same weights on mazes larger than those they were trained on."""
+    stored = figures("maze-larger")
+    found = [(name, side) for name, sides in stored.items() for side in sides if side.isdigit()]
+    steps = sorted({row["steps"] for name, side in found for row in stored[name][side]})
+    rows = [["solver", "side", "figure", *(f"K = {k}" for k in steps)]]
+    for name, side in found:
+        at = {row["steps"]: row for row in stored[name][side]}
+        cells = [rate(at[k]) if k in at else "–" for k in steps]
+        rows.append([f"`{name}`", side, "exact", *cells])
+        for key, what in (("optimal", "shortest path"), ("valid", "valid path")):
+            cells = [f"{100 * at[k][key]:.0f}" if k in at else "–" for k in steps]
+            rows.append([f"`{name}`", side, what, *cells])
+    return markdown(rows)
+
+
+def releases() -> str:
+    """What comes with the package, in short."""
+    rows = [["checkpoint", "GPU time", "few steps", "steps of validation", "many steps"]]
+    for name, shown in {
+        "sudoku-smollm2": (16, 128, 256), "sudoku-none": (16, 128, 256),
+        "sudoku-trm": (8, 16, 64), "maze-smollm2": (8, 16, 64),
+        "maze-none": (8, 16, 64), "maze-trm": (1, 16, 64),
+    }.items():  # fmt: skip
+        found = {result["steps"]: result for result in figures(name)["test"]}
+        rates = [f"K = {k}: {rate(found[k])}" for k in shown]
+        rows.append([f"`{name}`{_REMARKS.get(name, '')}", _seconds(name), *rates])
+    return markdown(rows)
+
+
+def changes() -> str:
+    """What more steps change, puzzle by puzzle."""
+    rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
+    for name in ("sudoku-smollm2", "sudoku-none", "sudoku-trm", *_MAZES):
+        for change in figures(name)["changes"]:
+            gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
+            interval = f"{low:+.1f} to {high:+.1f}"
+            rows.append(
+                [f"`{name}`", str(change["from"]), str(change["to"]), f"{gain:+.1f}", interval]
+            )
+    return markdown(rows)
+
+
+def controls() -> str:
+    """The same weights with the language model's reading changed."""
+    rows = [["solver", "K", "as trained", "R zeroed", "R shuffled", "adapter off", "‖ΔW‖ / ‖W‖"]]
+    for name in ("sudoku-smollm2", "maze-smollm2"):
+        stored = figures(name)
+        changed = [stored["controls"][key] for key in ("zeroed", "shuffled", "adapter-off")]
+        steps = changed[0]["steps"]
+        plain = next(result for result in stored["test"] if result["steps"] == steps)
+        rates = [rate(result) for result in (plain, *changed)]
+        rows.append([f"`{name}`", str(steps), *rates, f"{stored['adapter']:.4f}"])
+    return markdown(rows)
+
+
+def with_and_without(task: str) -> str:
+    """The language model's solver against the one without, puzzle by puzzle."""
+    rows = [["K", "gain in points", "95 % interval", "McNemar's p"]]
+    ours, control = figures(f"{task}-smollm2"), figures(f"{task}-none")
+    for result in ours["test"]:
+        with_it, without = (
+            np.array([digit == "1" for digit in stored["exact_by_puzzle"][str(result["steps"])]])
+            for stored in (ours, control)
+        )
+        gain, low, high = (100 * value for value in paired_difference(with_it, without))
+        p = mcnemar(int((without & ~with_it).sum()), int((with_it & ~without).sum()))
+        interval = f"{low:+.2f} to {high:+.2f}"
+        rows.append([str(result["steps"]), f"{gain:+.2f}", interval, f"{p:.2g}"])
+    return markdown(rows)
+
+
+def leak() -> str:
+    """One set of weights, trained without a leak, revising with several."""
+    results = figures("answer_decay")["results"]
+    steps = sorted({result["steps"] for result in results})
+    rows = [["answer_decay", *(f"K = {k}" for k in steps)]]
+    for value in sorted({result["answer_decay"] for result in results}):
+        found = {result["steps"]: result for result in results if result["answer_decay"] == value}
+        rows.append([f"{value:g}", *(rate(found[k]) for k in steps)])
+    return markdown(rows)
+
+
+def methods(name: str) -> str:
+    """Methods at one budget, means over seeds; those with a teacher beside those without."""
+    stored = figures(f"methods-{name}")
+    taught = "teacher" in stored["budget"]
+    plain = compared.stored_as(stored["budget"]["recipe"], taught=False)
+    return compared.table(stored, figures(plain) if taught else None)
+
+
+def method_paths(name: str) -> str:
+    """The paths that methods on mazes find."""
+    return compared.paths_table(figures(f"methods-{name}"))
+
+
+def symmetry_retries() -> str:
+    """Exact rates when puzzles that break the rules are retried under symmetries."""
+    rows = [["solver", "n", "K of a try", "retries at most", "exact", "tries of a puzzle"]]
+    for found in json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8")):
+        for result in found["results"]:
+            rows.append(
+                [
+                    f"`{found['checkpoint']}`", f"{found['n']:,}", str(found["steps"]),
+                    str(result["symmetry_retries"]), rate(result), f"{result['rollouts']:.2f}",
+                ]
+            )  # fmt: skip
+    return markdown(rows)
+
+
+def operations() -> str:
+    """What an updater and a TRM reach for what they compute."""
+    rows = [["solver", "steps", "exact", "billion operations a puzzle"]]
+    for name in ("sudoku-none", "sudoku-trm"):
+        stored, billions = figures(name), step_flops(load_model(RELEASES / name)) / 1e9
+        for found in stored["test"]:
+            steps = found["steps"]
+            rows.append([f"`{name}`", f"{steps}", rate(found), f"{steps * billions:.0f}"])
+        looks = [(int(k), text) for k, text in stored["exact_by_puzzle"].items()]
+        ends = [
+            next((k for k, text in looks if text[n] == "1"), None) for n in range(len(looks[0][1]))
+        ]
+        hits, most = sum(end is not None for end in ends), looks[-1][0]
+        low, high = wilson_interval(hits, len(ends))
+        mean = float(np.mean([end or most for end in ends]))
+        what = f"at most {most}, {mean:.1f} on average"
+        exact = rate({"exact": hits / len(ends), "low": low, "high": high})
+        rows.append([f"`{name}`, stopped", what, exact, f"{mean * billions:.0f}"])
+        for retried in json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8")):
+            if retried["checkpoint"] == name:
+                last = retried["results"][-1]
+                mean = retried["steps"] * last["rollouts"]
+                what = f"{last['symmetry_retries']} retries of {retried['steps']}, {mean:.0f} on average"
+                rows.append([f"`{name}`", what, rate(last), f"{mean * billions:.0f}"])
+    return markdown(rows)
+
+
+def speed() -> str:
+    """Throughput of the captured step."""
+    rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
+    for what, found in figures("bench-sudoku-quick").items():
+        if not isinstance(found, dict):
+            continue
+        captured, base = found["captured"], found["captured"]["updates_per_second"]["base"]
+        ratio = f"{found['captured_over_eager']:.1f}x" if "captured_over_eager" in found else "–"
+        share = found.get("share_of_matrix_rate")
+        rows.append(
+            [
+                what, f"{base:.1f}", f"{captured['puzzles_per_second']:,}", ratio,
+                f"{100 * share:.0f} %" if share else "–",
+            ]
+        )  # fmt: skip
+    return markdown(rows)
+
+
+def selection() -> str:
+    """What choosing a state costs over the steps from which it is chosen."""
+    found = figures("bench-select")["selection_over_its_steps"]
+    return markdown([["stage", *found], ["over its steps", *(f"{x:.2f}x" for x in found.values())]])
+
+
+def speed_on_a_cpu() -> str:
+    """Seconds to solve after loading, on two cores."""
+    rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
+    for found in figures("bench-cpu")["results"]:
+        rows.append(
+            [
+                f"`{found['checkpoint']}`", str(found["steps"]), f"{found['seconds_one']:.1f}",
+                str(found["batch"]), f"{found['puzzles_per_second']}",
+            ]
+        )  # fmt: skip
+    return markdown(rows)
+
+
+_TABLES = (
+    releases, sudoku, changes, controls, with_and_without, methods, method_paths, leak, symmetry_retries,
+    operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness, speed, selection,
+    speed_on_a_cpu,
+)  # fmt: skip
+TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
+
+
+def fill(text: str) -> str:
+    """A page with its tables as they follow from the stored figures."""
+
+    def replaced(match: re.Match) -> str:
+        name, *of_what = match[1].split()
+        return f"<!-- {match[1]} -->\n{TABLES[name](*of_what)}\n<!-- end -->"
+
+    return re.sub(r"<!-- (\w+(?: [\w-]+)?) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
+
+
+def draw(file: Path) -> None:
+    """Validation accuracy over seconds of training."""
+    figure = Figure(figsize=(5.6, 3.0))
+    axis = figure.subplots()
+    for (name, label), marker, colour in zip(_CURVES.items(), "os^vD", PALETTE, strict=False):
+        points = [line for line in _curve(name) if line.get("validation")]
+        axis.plot(
+            [line["seconds"] / 60 for line in points],
+            [100 * line["validation"]["exact"] for line in points],
+            marker=marker, ms=4, lw=1.2, color=colour, label=label,
+        )  # fmt: skip
+    axis.set_xlabel("minutes of training on one H200, compilation included")
+    axis.set_ylabel("exact, % (K = 128 unless named)")
+    axis.set_ylim(0, 100)
+    axis.grid(alpha=0.3)
+    axis.legend(frameon=False, fontsize="small")
+    with matplotlib.rc_context({"svg.hashsalt": "focus", "font.size": 8}):
+        figure.savefig(file, metadata={"Date": None}, bbox_inches="tight")
+
+
+def main() -> None:
+    """Write the tables and the figure."""
+    for page in PAGES:
+        write_text(page, fill(page.read_text(encoding="utf-8")))
+    draw(DOCS / "figures" / "sudoku-time.svg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Store the figures of a transfer run, with every verdict in a bit.
+
+python -m experiments.transfer_figures RUN NAME     # docs/results/NAME.json
+
+RUN is a folder of `focus transfer` that has been scored. Verdicts are packed in the order of the
+items' numbers, so that anyone can pair two variants again. `repeats` is the share of completions
+that zlib shrinks to less than a fifth: they say the same again and again.
+"""
+
+import argparse
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from experiments.stored import RESULTS, pack
+from focus.evaluation.transfer.store import Scored, Store
+from focus.files import write_text
+
+_SHRUNK = 0.2  # of its size, under which a text repeats itself
+
+
+def natural(item: str) -> tuple[int, str]:
+    """Puts sample_9 before sample_10."""
+    return len(item), item
+
+
+def verdicts(scores: dict[str, Scored]) -> str:
+    """Which items came out right."""
+    return pack(np.array([scores[item].correct for item in sorted(scores, key=natural)]))
+
+
+def repeats(scores: dict[str, Scored]) -> float:
+    """The share of completions that repeat themselves."""
+    texts = [line.completion.encode() for line in scores.values()]
+    return float(np.mean([len(zlib.compress(text)) < _SHRUNK * len(text) for text in texts]))
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("run", type=Path)
+    parser.add_argument("name")
+    words = parser.parse_args()
+    figures = json.loads((words.run / "results.json").read_text(encoding="utf-8"))
+    settings = json.loads((words.run / "base" / "settings.json").read_text(encoding="utf-8"))
+    figures["settings"] = {name: settings[name] for name in ("max_tokens", "thinking", "precision")}
+    for row in figures["results"]:
+        scores = Store(words.run / row["variant"]).scores(row["benchmark"])
+        row["repeats"], row["correct"] = repeats(scores), verdicts(scores)
+    write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

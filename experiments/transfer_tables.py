@@ -1,0 +1,89 @@
+"""Tables of docs/RESULTS.md on mathematics and code: accuracy, how completions end, a check."""
+
+import numpy as np
+
+from experiments.stored import figures, markdown
+from focus.evaluation.transfer import AVERAGED, BENCHMARKS
+from focus.evaluation.transfer.compare import FLOOR
+
+
+def harness() -> str:
+    """Both evaluators of CruxEval on answers whose truth is known."""
+    rows = [["benchmark", "answers judged", "right by", "reference", "next item's", "same verdict"]]
+    for name, found in figures("harness").items():
+        if not name.startswith("answers "):
+            continue
+        benchmark, same = BENCHMARKS[name.removeprefix("answers ")].title, found["same_verdict"]
+        for who, key in (("focus", "ours_right"), ("lm-evaluation-harness", "harness_right")):
+            right = [f"{found[key][kind]} of {found['items']}" for kind in found[key]]
+            rows.append([benchmark, str(found["of"]), who, *right, str(same)])
+    return markdown(rows)
+
+
+def _transfer_rows() -> dict[str, list[list[dict]]]:
+    """What a row is called, and its figures: one list for each benchmark, of a row's seeds."""
+    stored = figures("transfer-smollm2")
+    found: dict[str, list[str]] = {}
+    for variant in dict.fromkeys(row["variant"] for row in stored["results"]):
+        kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
+        found.setdefault(kind, []).append(variant)
+    tests = {(test["variant"], test["benchmark"]): test for test in stored["compared"]}
+    cells = {(row["variant"], row["benchmark"]): row for row in stored["results"]}
+    return {
+        kind: [
+            [{**cells[v, name], **tests.get((v, name), {})} for v in variants]
+            for name in BENCHMARKS
+        ]
+        for kind, variants in found.items()
+    }
+
+
+def transfer() -> str:
+    """Accuracy on mathematics and code; a row of random adapters is the mean of its seeds."""
+    table = _transfer_rows()
+    head = []
+    for number, name in enumerate(BENCHMARKS):
+        best = max(row["accuracy"] for rows in table.values() for row in rows[number])
+        n = next(iter(table.values()))[number][0]["n"]
+        head.append(f"{BENCHMARKS[name].title} ({n:,}){', floor' if best < FLOOR else ''}")
+    rows = [["language model", *head, "Avg."]]
+    for kind, cells in table.items():
+        means = [np.mean([seed["accuracy"] for seed in seeds]) for seeds in cells]
+        averaged = [mean for name, mean in zip(BENCHMARKS, means, strict=True) if name in AVERAGED]
+        rows.append([_called(kind), *map(_accuracy, cells), f"{100 * np.mean(averaged):.2f}"])
+    return markdown(rows)
+
+
+def transfer_ends() -> str:
+    """How completions end: by themselves, with an answer that can be read, in repetitions."""
+    rows = [["language model", "benchmark", "ended by itself", "answer found", "repeats", "tokens"]]
+    for kind, table in _transfer_rows().items():
+        for name, seeds in zip(BENCHMARKS, table, strict=True):
+            if name not in ("math", "cruxeval-o", "cruxeval-i"):
+                continue
+            mean = {
+                key: float(np.mean([seed[key] for seed in seeds]))
+                for key in ("finished", "answered", "repeats", "tokens")
+            }
+            shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]
+            title = BENCHMARKS[name].title
+            rows.append([_called(kind), title, *shares, f"{mean['tokens']:.0f}"])
+    return markdown(rows)
+
+
+def _called(kind: str) -> str:
+    if kind.startswith("null-"):
+        return f"random adapters of the norms of `{kind.removeprefix('null-')}`"
+    return "SmolLM2-135M as it is" if kind == "base" else f"with the adapter of `{kind}`"
+
+
+def _accuracy(seeds: list[dict]) -> str:
+    """A rate with its interval and the paired difference, or the mean and range of seeds."""
+    rates = [100 * seed["accuracy"] for seed in seeds]
+    if len(seeds) > 1:
+        return f"{np.mean(rates):.2f} ({min(rates):.2f} to {max(rates):.2f})"
+    (one,) = seeds
+    text = f"{rates[0]:.2f} [{100 * one['low']:.1f}, {100 * one['high']:.1f}]"
+    if "points" in one:
+        text += f" ({one['points']:+.2f}, p = {one['p']:.2g})"
+    return text

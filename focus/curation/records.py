@@ -1,0 +1,68 @@
+"""What travels together through Algorithm 1."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from focus.model.state import State
+from focus.tasks.records import Problem, Target
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A mini-batch B_m, and the keys of its random numbers."""
+
+    x: Problem
+    y: Target
+    keys: Int[Tensor, " batch"]  # of the examples of this update
+    puzzle_keys: Int[Tensor, " batch"]  # of the update that the puzzles were drawn for
+    row: Int[Tensor, " batch"]  # which training puzzle each is,
+    symmetry: Int[Tensor, " batch"]  # and the keys of the symmetry it is under
+    read: Tensor | None = None  # what the backbone has read of x already
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What the selection was made by."""
+
+    step: Int[Tensor, " batch"]  # t*
+    energy: Float[Tensor, " batch"]  # E_x at t*
+    defect: Float[Tensor, " batch"]  # D at t*
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The state to replay for each example, and what is known of it."""
+
+    state: State  # s_f = stopgrad(s_{t*})
+    eligible: Bool[Tensor, " batch"]  # the state was chosen from C_x; else it means nothing,
+    solved: Bool[Tensor, " batch"]  # or is the exact end of the rollout, which is to stay exact
+    ends_exact: Bool[Tensor, " batch"]  # the rollout's end
+    scores: Scores | None = None  # of states that were selected by them
+
+    @property
+    def trained(self) -> Bool[Tensor, " batch"]:
+        """Which examples are replayed at all."""
+        return self.eligible | self.solved
+
+
+@dataclass(frozen=True)
+class BaseLoss:
+    """l_base of a mini-batch, and where its rollouts ended."""
+
+    loss: Float[Tensor, " batch"]
+    exact: Float[Tensor, " batch"]
+    last: State | None
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Per-example losses of a mini-batch, and what is logged of it."""
+
+    base: Float[Tensor, " batch"]
+    auxiliary: Float[Tensor, " batch"]
+    exact: Float[Tensor, " batch"]  # of the end of the base rollout, or of the one selected from
+    replayed: Float[Tensor, " batch"]  # 1 where a chosen state was trained on
+    selection: Selection | None = None
+    last: State | None = None  # where the base rollout ended

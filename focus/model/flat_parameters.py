@@ -1,0 +1,62 @@
+"""The weights of a compiled step side by side in one vector.
+
+A rollout repeats a step that is compiled by itself. Left alone, every repetition converts each
+weight to bf16, each gradient back, and adds it to what the other steps found: some forty small
+kernels a step, whose launches take longer than their work. Of one vector it is three.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from focus.model.compiler import compiled
+from focus.model.precision import working_dtype
+
+_ALIGNED = 8  # matrices begin at multiples of it, as kernels for bf16 like them
+
+
+class FlatParameters:
+    """A method of a module, compiled as a function of the module's weights and its arguments."""
+
+    def __init__(self, module: nn.Module, method: str, parts: Sequence[str]):
+        """`parts` are the first words of the names of the weights that the method uses."""
+        self._method = _Method(module, method)
+        self._named = [
+            (name, weight)
+            for name, weight in self._method.named_parameters()
+            if weight.requires_grad and name.split(".")[1] in parts
+        ]
+        self._named.sort(key=lambda named: named[1].numel() % _ALIGNED > 0)
+        self._compiled = compiled(self.unpacked)
+
+    def flatten(self) -> Float[Tensor, " weights"]:
+        """The weights as they are now."""
+        return torch.cat([weight.flatten() for _, weight in self._named])
+
+    def unpacked(self, weights: Float[Tensor, " weights"], *arguments: Any) -> Any:
+        """The method, with these weights in place of the module's."""
+        sizes = [weight.numel() for _, weight in self._named]
+        parts = weights.to(working_dtype(weights.device)).split(sizes)
+        own = {
+            name: part.view(weight.shape)
+            for (name, weight), part in zip(self._named, parts, strict=True)
+        }
+        return torch.func.functional_call(self._method, own, arguments)
+
+    def __call__(self, weights: Float[Tensor, " weights"], *arguments: Any) -> Any:
+        """The compiled method."""
+        return self._compiled(weights, *arguments)
+
+
+class _Method(nn.Module):
+    """A module whose forward is a method of another."""
+
+    def __init__(self, module: nn.Module, method: str):
+        super().__init__()
+        self.module, self.method = module, method
+
+    def forward(self, *arguments: Any) -> Any:
+        return getattr(self.module, self.method)(*arguments)

@@ -1,0 +1,1 @@
+"""Which runs make each table and figure, and how they are launched."""

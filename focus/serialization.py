@@ -1,0 +1,62 @@
+"""Config dataclasses as versioned JSON, and back."""
+
+import dataclasses
+import json
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from focus.errors import UserError
+from focus.tasks import Task, task_class
+
+FORMAT = 4
+
+
+def to_json(config: Any) -> str:
+    """A dataclass with a `task` as JSON, with the task's name and a format version."""
+    values = dataclasses.asdict(config)
+    values["task"] = {"name": config.task.name, **values["task"]}
+    return json.dumps({"format": FORMAT, **values}, indent=1) + "\n"
+
+
+def read_values(path: Path) -> dict[str, Any]:
+    """The fields of a stored config, its task built; `path` is named in errors."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        version = values.pop("format")
+        name = values["task"].pop("name")
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise UserError(f"{path} is no run config ({error})") from error
+    if version != FORMAT:
+        raise UserError(f"{path} has format {version}; this version reads format {FORMAT}")
+    values["task"] = build(task_class(name), values["task"], path)
+    return values
+
+
+def build(kind: Any, values: Any, path: Path) -> Any:
+    """Rebuild a dataclass from plain JSON values; `path` is named in errors."""
+    try:
+        return _build(kind, values)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{path} does not fit this version ({error})") from error
+
+
+def _build(kind: Any, value: Any) -> Any:
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        hints = typing.get_type_hints(kind)
+        unknown = set(value) - {f.name for f in dataclasses.fields(kind)}
+        if unknown:
+            raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
+        built = {name: _build(hints[name], item) for name, item in value.items()}
+        return typing.cast(Any, kind)(**built)
+    if isinstance(value, list):
+        inner = typing.get_args(kind) if typing.get_origin(kind) is tuple else ()
+        first = inner[0] if inner and not isinstance(inner[0], types.EllipsisType) else Any
+        return tuple(_build(first, item) for item in value)
+    return value
+
+
+def task_of(values: dict[str, Any]) -> Task:
+    """The task of a stored config."""
+    return typing.cast(Task, values["task"])

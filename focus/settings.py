@@ -1,0 +1,119 @@
+"""Settings say at the field what values they take and what they are for.
+
+    batch: Annotated[int, AtLeast(1)] = 16
+    log_every: Annotated[int, AtLeast(1), RUNTIME] = 50
+
+A value outside its range is one line that names the flag. A field without a role is part of what
+a run is.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from focus.errors import UserError
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Values from `low` on."""
+
+    low: float
+
+    def refusal(self, value: float) -> str:
+        """What is wrong with a value; empty when nothing is. A value that is no number is wrong."""
+        return "" if value >= self.low else f"must be at least {self.low}, not {value}"
+
+
+@dataclass(frozen=True)
+class Above:
+    """Values above `low`."""
+
+    low: float
+
+    def refusal(self, value: float) -> str:
+        """What is wrong with a value."""
+        return "" if value > self.low else f"must lie above {self.low}, not {value}"
+
+
+@dataclass(frozen=True)
+class Share:
+    """Values from 0 to 1, the ends included or not."""
+
+    above_zero: bool = False
+    below_one: bool = False
+
+    def refusal(self, value: float) -> str:
+        """What is wrong with a value."""
+        low = value > 0 if self.above_zero else value >= 0
+        high = value < 1 if self.below_one else value <= 1
+        if low and high:
+            return ""
+        ends = (
+            f"{'above' if self.above_zero else 'from'} 0 {'to below' if self.below_one else 'to'} 1"
+        )
+        return f"is a share {ends}, not {value}"
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a field is for, where it is not part of what a run is."""
+
+    name: str
+
+
+METHOD = Role("method")  # what a method of the paper may set: it may differ between methods
+AXIS = Role("axis")  # what the runs of one table differ in: seed, backbone
+RUNTIME = Role("runtime")  # changes no draw, loss or weight: it may differ when a run goes on
+_IDENTITY = "identity"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A group of settings; `section` is its dotted name in a run's config."""
+
+    _section: ClassVar[str] = ""
+
+    def __init_subclass__(cls, section: str = "", **rest: Any):
+        super().__init_subclass__(**rest)
+        cls._section = section
+
+    def __post_init__(self) -> None:
+        for name, markers in _markers(type(self)).items():
+            value = getattr(self, name)
+            for marker in markers:
+                for one in value if isinstance(value, tuple) else (value,):
+                    if hasattr(marker, "refusal") and (wrong := marker.refusal(one)):
+                        raise UserError(f"{flag(self._section, name)} {wrong}")
+
+
+def flag(section: str, name: str) -> str:
+    """A field as the command line names it."""
+    return ".".join(part for part in (section, name) if part).replace("_", "-")
+
+
+def _markers(kind: Any) -> dict[str, tuple[Any, ...]]:
+    """The markers of every field of a dataclass."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return {
+        field.name: getattr(hints[field.name], "__metadata__", ())
+        for field in dataclasses.fields(kind)
+    }
+
+
+def walk(config: Any, above: str = "", role: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Dotted name, role and value of every field; a group's role is that of all in it."""
+    for name, markers in _markers(type(config)).items():
+        own = role or next((m.name for m in markers if isinstance(m, Role)), "")
+        value = getattr(config, name)
+        if dataclasses.is_dataclass(value):
+            yield from walk(value, f"{above}{name}.", own)
+        else:
+            yield f"{above}{name}", own or _IDENTITY, value
+
+
+def fields_by_role(config: Any) -> dict[str, str]:
+    """The role of every field by its dotted name."""
+    return {name: role for name, role, _ in walk(config)}

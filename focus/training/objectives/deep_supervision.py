@@ -1,0 +1,73 @@
+"""Deep supervision: puzzles stay for several updates, and so do their states.
+
+An update goes on from where the last one left a puzzle, detached; it is replaced by a new puzzle
+after `steps` updates, or before, when the model believes its answer (`halt`) and has done the
+least number of steps drawn for it.
+"""
+
+from collections.abc import Hashable
+from contextlib import nullcontext
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from focus.curation.config import Stage
+from focus.curation.records import Batch, Losses
+from focus.model.recurrence import Conditioning
+from focus.model.solver import Solver
+from focus.model.state import State
+from focus.tasks.records import TensorRecord
+from focus.training.config import RunConfig
+from focus.training.objectives.carried_states import CarriedStates
+from focus.training.objectives.curated import Curated, selector_of
+from focus.training.objectives.trm_replay import TrmReplay
+from focus.training.schedule import Scheduled
+
+
+class DeepSupervision(Curated):
+    """Base rollouts that go on from carried states; puzzles may be replayed (`trm_replay.py`)."""
+
+    def __init__(self, solver: Solver, config: RunConfig, rows: TensorRecord, batch: int):
+        x, _ = solver.task.unpack(rows[torch.zeros(batch, dtype=torch.long)])
+        x = x.to(solver.device)
+        self.carried = CarriedStates(config.deep_supervision, solver.updater.initial(x))
+        super().__init__(solver, config, rows, starts=self._starts)
+        self.replay: TrmReplay | None = None
+        if config.replay.method != "none":
+            self.replay = TrmReplay(self.carried, solver, config.curation, selector_of(config))
+        self.depth: tuple[int, int] | None = None
+
+    def _starts(
+        self, solver: Solver, batch: Batch, conditioning: Conditioning, stage: Stage
+    ) -> tuple[State, Bool[Tensor, " batch"]]:
+        initial = solver.updater.initial(batch.x)
+        return self.carried.start(initial), self.carried.ended
+
+    def begin(self, scheduled: Scheduled) -> None:
+        self.depth = scheduled.depth
+        if self.replay is not None:
+            self.replay.probability.fill_(scheduled.replay_probability)
+
+    def drawn_at(self, update: Tensor, drawn_at: Tensor) -> Int[Tensor, " batch"]:
+        return self.carried.draw(update)
+
+    def branch(self, replays: bool, stage: Stage) -> Hashable:
+        return (self.depth, *(() if self.replay is None else stage))
+
+    def losses(self, batch: Batch, replays: bool, stage: Stage) -> Losses:
+        updater = self.solver.updater
+        if self.replay is not None:
+            self.replay.begin(self.carried.start(updater.initial(batch.x)), batch.x, batch.y)
+        with nullcontext() if self.depth is None else updater.at_depth(*self.depth):
+            return self.algorithm(self.solver, batch, False, stage)
+
+    def after_backward(self, batch: Batch, losses: Losses, stage: Stage) -> Losses:
+        assert losses.last is not None
+        self.carried.keep(losses.last, self.solver.updater, batch.puzzle_keys)
+        return losses if self.replay is None else self.replay.end(batch, losses, stage.h)
+
+    def tensors(self) -> dict[str, Tensor]:
+        replayed = {} if self.replay is None else self.replay.tensors()
+        named = {f"trm_replay.{name}": tensor for name, tensor in replayed.items()}
+        return {**self.carried.tensors(), **named}

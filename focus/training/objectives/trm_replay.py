@@ -1,0 +1,120 @@
+"""FOCUS for a model that is trained with carried states: puzzles come back at their own frontier.
+
+Deep supervision walks every puzzle along the model's trajectory, one step an update, so the states
+that FOCUS would select from are there already. What is needed of them is kept: the state at each
+candidate t, energy and exactness at every step. When a puzzle ends that has an eligible state, the
+selector chooses one by the defect over h steps, and with the replay probability the puzzle stays
+for h more updates from there instead of making room; whether it is believed does not end it then.
+No step of the model is made for it. A step of a TRM passes no gradient to the one before: there is
+no defect penalty. A puzzle comes back once.
+"""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from focus.curation.config import CurationConfig
+from focus.curation.defect import contraction_defect
+from focus.curation.records import Batch, Losses, Scores, Selection
+from focus.curation.selectors import Selector
+from focus.model.solver import Solver
+from focus.model.state import State, choose
+from focus.random import Stream, uniform
+from focus.tasks.records import Problem, Target, constant
+from focus.training.objectives.carried_states import CarriedStates
+
+
+class TrmReplay:
+    """What is known of the stays of a batch's puzzles."""
+
+    def __init__(
+        self, carried: CarriedStates, solver: Solver, curation: CurationConfig,
+        selector: Selector,
+    ):  # fmt: skip
+        self.carried, self.solver = carried, solver
+        self.curation, self.selector = curation, selector
+        steps, batch, device = carried.config.steps, len(carried.age), carried.age.device
+        self.candidates = sorted(t for t in curation.candidates if t < steps)
+        # The slot that keeps the state at each age: that of the last candidate up to it. Where the
+        # age is no candidate, the slot is overwritten with what it holds.
+        slots = [sum(c <= t for c in self.candidates) - 1 for t in range(steps)]
+        self._slot = torch.tensor(slots, device=device)
+        self._wanted = torch.tensor([t in self.candidates for t in range(steps)], device=device)
+        self._row = torch.arange(batch, device=device)
+        self.states = {
+            name: kept.new_zeros(len(self.candidates), *kept.shape)
+            for name, kept in carried.state.tensors().items()
+        }
+        self.energy = torch.zeros(steps + 1, batch, device=device)
+        self.exact = torch.zeros(steps + 1, batch, dtype=torch.bool, device=device)
+        self.visited = torch.zeros_like(self.exact)  # steps of the present stay
+        self.until = torch.zeros(batch, dtype=torch.long, device=device)  # 0: not come back
+        self.probability = torch.zeros((), device=device)
+
+    @torch.no_grad()
+    def begin(self, start: State, x: Problem, y: Target) -> None:
+        """Before a step: remember where it starts from."""
+        age = self.carried.age
+        fresh = self.carried.ended  # these were drawn for this update
+        self.visited.logical_and_(~fresh)
+        self.until.masked_fill_(fresh, 0)
+        self._note(age, start, x, y)
+        slot = self._slot[age]
+        kept = choose(self._wanted[age], start.detach(), self._state_in(slot))
+        for name, value in kept.tensors().items():
+            self.states[name][slot, self._row] = value
+
+    @torch.no_grad()
+    def end(self, batch: Batch, losses: Losses, h: int) -> Losses:
+        """After a step, when `carried` has decided who ends: who comes back (`eligible`), where."""
+        carried, keys = self.carried, batch.keys
+        self._note(carried.age, carried.state, batch.x, batch.y)
+        back_before = self.until > 0
+        carried.ended.copy_(torch.where(back_before, carried.age >= self.until, carried.ended))
+        selection = self._select(h, keys)
+        whole = self.visited[0]  # the first puzzles of a run begin as if they had been here
+        back = carried.ended & ~back_before & whole & selection.eligible
+        back &= uniform(keys, Stream.TRM_REPLAY_COIN) < self.probability
+        assert selection.scores is not None
+        step, replayed = selection.scores.step, back_before.float()
+        carried.state.copy_(choose(back, selection.state, carried.state))
+        carried.age.copy_(torch.where(back, step, carried.age))
+        self.until.copy_(torch.where(back, step + h, self.until))
+        carried.ended.logical_and_(~back)
+        return replace(losses, replayed=replayed, selection=replace(selection, eligible=back))
+
+    def _note(self, age: Int[Tensor, " batch"], state: State, x: Problem, y: Target) -> None:
+        z = state.z.detach()[None]
+        self.energy[age, self._row] = self.solver.energy(z, x, y)[0].to(self.energy.dtype)
+        self.exact[age, self._row] = self.solver.task.exact(z, x, y)[0]
+        self.visited.scatter_(0, age[None], True)
+
+    def _select(self, h: int, keys: Int[Tensor, " batch"]) -> Selection:
+        """The state of each puzzle's stay that the selector chooses."""
+        steps = [t for t in self.candidates if t + h < len(self.energy)]
+        at, after = (
+            constant(ts, keys.device) for ts in (tuple(steps), tuple(t + h for t in steps))
+        )
+        energy = self.energy[at]
+        defects: Float[Tensor, "candidates batch"] = contraction_defect(
+            energy, self.energy[after], h, self.curation.rho, self.curation.epsilon
+        )
+        ends_exact = self.exact[self.carried.age, self._row]
+        eligible = self.solver.task.eligible(self.exact[at], self.exact[after], ends_exact)
+        eligible = eligible & self.visited[at] & self.visited[after]
+        chosen = self.selector(defects, energy, eligible, keys)
+        none = torch.zeros_like(self.carried.ended)
+        scores = Scores(at[chosen], energy[chosen, self._row], defects[chosen, self._row])
+        state = self._state_in(self._slot[at][chosen])
+        return Selection(state, eligible.any(0), none, ends_exact, scores)
+
+    def _state_in(self, slot: Int[Tensor, " batch"]) -> State:
+        """The state that each puzzle has in a slot."""
+        return State.of({name: kept[slot, self._row] for name, kept in self.states.items()})
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Everything that an update changes, by name."""
+        named = {n: getattr(self, n) for n in ("energy", "exact", "visited", "until")}
+        return {**named, **{f"states.{name}": kept for name, kept in self.states.items()}}

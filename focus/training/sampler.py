@@ -1,0 +1,65 @@
+"""Which puzzles a mini-batch holds, under which symmetries, and the keys of its random numbers.
+
+Every draw is a function of (seed, update, example): nothing depends on processes or call order.
+"""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from focus.curation.records import Batch
+from focus.random import Stream, example_keys, uniform, uniforms
+from focus.tasks.records import Problem, Target, TensorRecord
+from focus.training.config import RunConfig
+
+_AUGMENT = 1  # added to the seed, so that symmetries and rows are drawn independently
+
+
+class Sampler:
+    """The training puzzles on the device."""
+
+    def __init__(self, rows: TensorRecord, own_rows: int, config: RunConfig):
+        """`rows` are packed puzzles, the first `own_rows` of them the training split's."""
+        self.rows, self.own_rows, self.config = rows, own_rows, config
+
+    def examples(
+        self, minibatch: int | Int[Tensor, ""], share: slice, device: str
+    ) -> Int[Tensor, " batch"]:
+        """The numbers in the whole batch of the examples that this process has of a mini-batch."""
+        size = self.config.optimizer.batch // self.config.optimizer.accumulate
+        return minibatch * size + torch.arange(share.start, share.stop, device=device)
+
+    def batch(
+        self, update: Tensor, drawn_at: Tensor, example: Int[Tensor, " batch"],
+        read: Tensor | None = None,
+    ) -> Batch:  # fmt: skip
+        """The mini-batch of an update, of puzzles that were drawn for `drawn_at` (one or each)."""
+        seed = self.config.seed
+        row, symmetry = self._draw(drawn_at, example)
+        x, y = self._puzzles(row, symmetry)
+        keys = example_keys(seed, update, example)
+        return Batch(x, y, keys, example_keys(seed, drawn_at, example), row, symmetry, read)
+
+    def problems(self, drawn_at: Tensor, example: Int[Tensor, " batch"]) -> Problem:
+        """x alone."""
+        return self._puzzles(*self._draw(drawn_at, example))[0]
+
+    def _puzzles(self, row: Tensor, symmetry: Tensor) -> tuple[Problem, Target]:
+        rows = self.rows[row]
+        if self.config.augment:
+            rows = self.config.task.augment(rows, symmetry)
+        return self.config.task.unpack(rows)
+
+    def _draw(self, drawn_at: Tensor, example: Tensor) -> tuple[Tensor, Tensor]:
+        """Which stored puzzle each example is, and the key of its symmetry."""
+        keys = example_keys(self.config.seed, drawn_at, example)
+        symmetry = example_keys(self.config.seed + _AUGMENT, drawn_at, example)
+        own, count = self.own_rows, len(self.rows)
+        if count == own:
+            return (uniform(keys, Stream.ROW) * own).long(), symmetry
+        first, second, which = uniforms(
+            keys, ((Stream.ROW, ()), (Stream.FURTHER_ROW, ()), (Stream.FROM_TRAINING_SPLIT, ()))
+        )
+        further = own + (second * (count - own)).long()
+        from_split = which < self.config.train_share
+        return torch.where(from_split, (first * own).long(), further), symmetry

@@ -1,0 +1,1 @@
+"""The page on which a puzzle is entered and its repair watched, and its server."""
