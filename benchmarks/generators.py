@@ -74,8 +74,8 @@ def sudokus(seconds: float) -> dict:
         count = max(500, int(40 * workers * seconds))
         with tempfile.TemporaryDirectory() as folder:
             start = time.perf_counter()
-            order = GenerationSpec(count, 1, "neighbourhood", workers, seeds, like)
-            table = generate_table(task, order, Path(folder, "parts"))
+            spec = GenerationSpec(count, 1, "neighbourhood", workers, seeds, like)
+            table = generate_table(task, spec, Path(folder, "parts"))
             taken = time.perf_counter() - start
         result["neighbourhood_per_second"] = round(count / taken, 1)
         result["neighbourhood_workers"] = workers

@@ -36,18 +36,18 @@ def cp_sat_is_unique(puzzle: np.ndarray) -> bool:
             model.add(grid[cell] == int(digit))
 
     class Count(cp_model.CpSolverSolutionCallback):
-        found = 0
+        solutions = 0
 
         def on_solution_callback(self):
-            self.found += 1
-            if self.found == 2:
+            self.solutions += 1
+            if self.solutions == 2:
                 self.stop_search()
 
     solver, count = cp_model.CpSolver(), Count()
     solver.parameters.enumerate_all_solutions = True
     solver.parameters.num_workers = 1
     solver.solve(model, count)
-    return count.found == 1
+    return count.solutions == 1
 
 
 def py_sudoku_solve(puzzle: np.ndarray) -> bool:

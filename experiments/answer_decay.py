@@ -1,9 +1,9 @@
-"""What a leak does to a trained solver: the same weights, revising with other leaks.
+"""What answer decay does to a trained solver: the same weights, revised with other decays.
 
-python -m experiments.answer_decay CHECKPOINT --leaks 0,0.02,0.05 --split validation --limit 200 [--store]
+python -m experiments.answer_decay CHECKPOINT --answer-decays 0,0.02,0.05 --limit 200 [--store]
 
-Without a leak the answer's logits add up over a rollout, and a wrong cell that was believed for
-long takes long to turn. The script rolls out with each leak in place of the trained one.
+Without decay the logits of the answer add up over a rollout, and a wrong cell that was believed for
+long takes long to change. The script rolls out with each decay in place of the trained one.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--leaks", default="0,0.02,0.05,0.1")
+    parser.add_argument("--answer-decays", default="0,0.02,0.05,0.1")
     parser.add_argument("--steps", default="16,32,64,128,256")
     parser.add_argument("--split", default="validation")
     parser.add_argument("--limit", type=int)
@@ -42,16 +42,17 @@ def main() -> None:
     trained = solver.config.updater
     table = load_split(open_source(words.data), solver.task, words.split)[: words.limit]
     rows = []
-    for leak in (float(text) for text in words.leaks.split(",")):
-        solver.updater.config = replace(trained, answer_decay=leak)
-        steps = [int(number) for number in words.steps.split(",")]
-        found = evaluate(solver, table, steps)
-        rows += [{"answer_decay": leak, **result.summary()} for result in found]
-        told = ", ".join(f"K = {r.steps}: {100 * r.exact.mean():.1f}" for r in found)
-        print(f"leak {leak}: {told}", flush=True)
+    steps = [int(number) for number in words.steps.split(",")]
+    for decay in (float(text) for text in words.answer_decays.split(",")):
+        solver.updater.config = replace(trained, answer_decay=decay)
+        results = evaluate(solver, table, steps)
+        rows += [{"answer_decay": decay, **result.summary()} for result in results]
+        rates = ", ".join(f"K = {r.steps}: {100 * r.exact.mean():.1f}" for r in results)
+        print(f"answer decay {decay}: {rates}", flush=True)
     if words.store:
         figures = {
-            "what": words.what, "trained_leak": trained.answer_decay, "split": words.split, "results": rows
+            "what": words.what, "trained_answer_decay": trained.answer_decay,
+            "split": words.split, "results": rows,
         }  # fmt: skip
         write_text(STORED, json.dumps(figures, indent=1) + "\n")
 

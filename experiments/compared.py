@@ -9,7 +9,7 @@ from focus.recipes import METHODS, TRM_METHODS
 from focus.report import paper
 
 COMPARED = tuple(name for name in METHODS if name not in ("direct", "base"))
-TRM = "trm"  # plain, and the beginning of the names of teachers' recipes
+TRM = "trm"  # the plain method, and the beginning of the names of its recipes
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ def kind_of(name: str) -> Kind:
     return Kind(steps, paper.STEPS[task], "focus", COMPARED)
 
 
-def stored_as(name: str, taught: bool) -> str:
+def stored_as(name: str, with_teacher: bool) -> str:
     """The name of a recipe's stored figures."""
-    return f"methods-{name.replace('/', '-')}{'-taught' * taught}"
+    return f"methods-{name.replace('/', '-')}{'-teacher' * with_teacher}"
 
 
 def results(figures: dict, method: str, steps: int) -> list[dict]:
@@ -57,8 +57,8 @@ def of_seeds(figures: dict, method: str) -> dict[int, dict]:
 
 
 def paired(runs: dict[int, dict], others: dict[int, dict], at: int) -> str:
-    """Differences to other runs of the same seeds at a K: mean, range, how many seeds differ."""
-    differences, apart, key = [], 0, str(at)
+    """Differences to other runs of the same seeds at a K: mean, range, how many are significant."""
+    differences, significant, key = [], 0, str(at)
     for seed in sorted(runs.keys() & others.keys()):
         if key not in runs[seed]["correct"] or key not in others[seed]["correct"]:
             continue
@@ -66,15 +66,15 @@ def paired(runs: dict[int, dict], others: dict[int, dict], at: int) -> str:
         mine, theirs = (unpack(run[seed]["correct"][key], count) for run in (runs, others))
         only = int((theirs & ~mine).sum()), int((mine & ~theirs).sum())
         differences.append(100 * (only[1] - only[0]) / count)
-        apart += mcnemar(*only) < 0.05
+        significant += mcnemar(*only) < 0.05
     if not differences:
         return "–"
     between = f"{min(differences):+.1f} to {max(differences):+.1f}; "
     ranged = between if len(differences) > 1 else ""
-    return f"{statistics.mean(differences):+.1f} ({ranged}{apart} of {len(differences)})"
+    return f"{statistics.mean(differences):+.1f} ({ranged}{significant} of {len(differences)})"
 
 
-def table(figures: dict, untaught: dict | None = None) -> str:
+def table(figures: dict, without_teacher: dict | None = None) -> str:
     """The figures as a Markdown table; a method that writes its answer has one rate for all K.
 
     Those with a teacher may be paired with the same methods without one.
@@ -82,7 +82,7 @@ def table(figures: dict, untaught: dict | None = None) -> str:
     name = figures["budget"]["recipe"]
     kind, steps = kind_of(name), _tested(figures)
     head = ["method", "seeds", "GPU s", *(f"K = {k}" for k in steps)]
-    pairs = [f"to {kind.reference}", *(["to untaught"] if untaught else [])]
+    pairs = [f"to {kind.reference}", *(["to no teacher"] if without_teacher else [])]
     rows = [[*head, *pairs, "paper"]]
     for method in (TRM, *METHODS):
         runs = [run for run in figures["runs"] if run["method"] == method]
@@ -93,15 +93,15 @@ def table(figures: dict, untaught: dict | None = None) -> str:
         cells = [_spread(results(figures, method, k)) for k in steps]
         if written := results(figures, method, 0):
             cells[steps.index(kind.at)] = _spread(written)
-        quoted = None
+        in_paper = None
         if not name.startswith(TRM):
-            quoted = paper.source_rate(task_of(name), paper.STUDIED, method)
-        told = "–" if quoted is None else f"{quoted}"
+            in_paper = paper.source_rate(task_of(name), paper.STUDIED, method)
+        quoted = "–" if in_paper is None else f"{in_paper}"
         own, reference = of_seeds(figures, method), of_seeds(figures, kind.reference)
         against = ["–" if method == kind.reference else paired(own, reference, kind.at)]
-        if untaught:
-            against.append(paired(own, of_seeds(untaught, method), kind.at))
-        rows.append([method, str(len(runs)), seconds, *cells, *against, told])
+        if without_teacher:
+            against.append(paired(own, of_seeds(without_teacher, method), kind.at))
+        rows.append([method, str(len(runs)), seconds, *cells, *against, quoted])
     empty = {
         number
         for number, name in enumerate(rows[0])
@@ -122,11 +122,11 @@ def paths_table(figures: dict) -> str:
     return markdown(rows)
 
 
-def _paths(found: list[dict]) -> str:
+def _paths(rows: list[dict]) -> str:
     """Means over seeds, in percent; nothing where nothing was measured."""
-    known = [row for row in found if "path_f1" in row]
-    names = ("valid", "optimal", "path_f1") if known else ()
-    return " / ".join(f"{statistics.mean(100 * row[name] for row in known):.1f}" for name in names)
+    scored = [row for row in rows if "path_f1" in row]
+    names = ("valid", "optimal", "path_f1") if scored else ()
+    return " / ".join(f"{statistics.mean(100 * row[name] for row in scored):.1f}" for name in names)
 
 
 def _tested(figures: dict) -> list[int]:
@@ -136,11 +136,11 @@ def _tested(figures: dict) -> list[int]:
     return [k for k in kind.steps if k <= most]
 
 
-def _spread(found: list[dict]) -> str:
+def _spread(rows: list[dict]) -> str:
     """Mean, and lowest to highest of the seeds; of one seed the interval."""
-    if not found:
+    if not rows:
         return "–"
-    if len(found) == 1:
-        return rate(found[0])
-    values = [100 * row["exact"] for row in found]
+    if len(rows) == 1:
+        return rate(rows[0])
+    values = [100 * row["exact"] for row in rows]
     return f"{statistics.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"

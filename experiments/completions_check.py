@@ -1,4 +1,4 @@
-"""Were stored completions greedy? Every token is asked again, in float32 and without a cache.
+"""Were stored completions greedy? Every token is scored again, in float32 and without a cache.
 
 python -m experiments.completions_check RUN [--items 20] [--variants base maze-smollm2 ...]
 
@@ -39,11 +39,11 @@ def check(run: Path, name: str, items: int) -> dict:
     variant = find_variants((name,), 1)[0]
     settings = json.loads((run / variant.name / "settings.json").read_text())
     model, codec = load_variant(variant, settings["backbone"], "cpu")
-    gaps, ends, left_out, asked = [], [], 0, 0
+    gaps, ends, left_out, drawn = [], [], 0, 0
     for benchmark in find_benchmarks(BENCHMARKS):
         written = Store(run / variant.name).written(benchmark.source)
         some = random.Random(0).sample(benchmark.items(None), items)
-        asked += len(some)
+        drawn += len(some)
         for item in some:
             one = written[item.id]
             ids = codec.encode(one.completion)
@@ -55,12 +55,13 @@ def check(run: Path, name: str, items: int) -> dict:
                 ids.append(codec.end)
             gaps += behind(model, prompt, ids)
             ends += gaps[-1:] if one.finished else []
-    found = torch.tensor(gaps)
+    behind_first = torch.tensor(gaps)
     return {
-        "variant": variant.name, "completions": asked - left_out, "left_out": left_out,
+        "variant": variant.name, "completions": drawn - left_out, "left_out": left_out,
         "ends": len(ends), "end_behind_most": max(ends, default=None),
-        "tokens": len(gaps), "first_choice": float((found == 0).float().mean()),
-        "behind_99.9_percent": float(found.quantile(0.999)), "behind_most": float(found.max()),
+        "tokens": len(gaps), "first_choice": float((behind_first == 0).float().mean()),
+        "behind_99.9_percent": float(behind_first.quantile(0.999)),
+        "behind_most": float(behind_first.max()),
     }  # fmt: skip
 
 
@@ -77,8 +78,8 @@ def main() -> None:
     for name in words.variants:
         rows.append(check(words.run, name, words.items))
         print(json.dumps(rows[-1]), flush=True)
-    found = {"device": "CPU", "precision": "float32", "items": words.items, "rows": rows}
-    write_text(STORED, json.dumps(found, indent=1) + "\n")
+    figures = {"device": "CPU", "precision": "float32", "items": words.items, "rows": rows}
+    write_text(STORED, json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

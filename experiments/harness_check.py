@@ -75,7 +75,7 @@ def harness_samples(
         Path(temporary, "focus_check.yaml").write_text(task)
         folder = installed(backbone) or backbone
         settings = f"pretrained={folder},dtype=float32" + (f",peft={peft}" if peft else "")
-        found = lm_eval.simple_evaluate(
+        evaluated = lm_eval.simple_evaluate(
             model="hf", model_args=settings, tasks=["focus_check"], batch_size=batch,
             task_manager=TaskManager(include_path=temporary), apply_chat_template=True,
             log_samples=True, confirm_run_unsafe_code=True,
@@ -83,7 +83,7 @@ def harness_samples(
         )  # fmt: skip
     return {
         sample["doc"]["id"]: (sample["resps"][0][0], bool(sample["pass@1"]))
-        for sample in found["samples"]["focus_check"]
+        for sample in evaluated["samples"]["focus_check"]
     }
 
 
@@ -142,19 +142,19 @@ def main() -> None:
     benchmark = BENCHMARKS[words.benchmark]
     items = benchmark.items(words.data)[: words.limit]
     if words.answers:
-        found = judged_answers(benchmark, items)
+        figures = judged_answers(benchmark, items)
     else:
         folder = words.run / words.variant
         settings = json.loads((folder / "settings.json").read_text())
         theirs = harness_samples(
             benchmark, items, settings["backbone"], words.peft, settings["max_tokens"], words.batch
         )
-        found = agreement(Store(folder).scores(benchmark.name), theirs)
-    print(json.dumps(found, indent=1))
+        figures = agreement(Store(folder).scores(benchmark.name), theirs)
+    print(json.dumps(figures, indent=1))
     if words.store:
-        known = json.loads(words.store.read_text()) if words.store.exists() else {}
-        known[f"{words.variant or 'answers'} {words.benchmark}"] = found
-        write_text(words.store, json.dumps(known, indent=1) + "\n")
+        stored = json.loads(words.store.read_text()) if words.store.exists() else {}
+        stored[f"{words.variant or 'answers'} {words.benchmark}"] = figures
+        write_text(words.store, json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":

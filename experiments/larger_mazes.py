@@ -29,19 +29,19 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--steps", default="16,32,64,128")
     words = parser.parse_args()
-    known = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
+    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else {}
     device, name = this_device()
-    found: dict = {"device": name}
+    figures: dict = {"device": name}
     for file in words.files:
         side = side_of_file(file)
         model = load_model(fetch(words.checkpoint), side).to(device)
         table = open_source(str(file)).load(model.task, "test")
         results = evaluate(model, table, [int(number) for number in words.steps.split(",")])
-        found[str(side)] = [result.summary() for result in results]
-        for row in found[str(side)]:
+        figures[str(side)] = [result.summary() for result in results]
+        for row in figures[str(side)]:
             print(side, json.dumps(row), flush=True)
-    known[Path(words.checkpoint).name] = found
-    write_text(STORED, json.dumps(known, indent=1) + "\n")
+    stored[Path(words.checkpoint).name] = figures
+    write_text(STORED, json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":

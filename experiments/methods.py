@@ -6,13 +6,13 @@ python -m experiments.methods --updates 1500 --more-data neighbourhood-1.csv.gz 
 python -m experiments.methods ... --out DIR --store        # add finished runs to docs/results
 python -m experiments.methods --recipe maze-quick --table  # the table of the stored figures
 
-A run is a quick recipe with the `bias` updater, which leaves methods room to differ, without
-holding solved states (which only methods with replay could) and with fewer updates. Seeds come one
-after the other, so that a campaign that is cut short has compared all methods equally often. A
-recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base` too.
-`trm-sudoku` and the like are teachers, with the methods `trm` (plain) and `focus`, `random`,
-`energy-hard` on carried states. With --teacher all that curate learn from a TRM as well. Several
-processes may share a GPU and an --out: give each methods of its own, and --shared.
+A run is a quick recipe with the `bias` updater, which leaves methods room to differ, without the
+replay of solved states (which only methods with replay could have) and with fewer updates. Seeds
+come one after the other, so that a campaign that is cut short has compared all methods equally
+often. A recipe with a language model (`sudoku-quick/smollm2-135m`) may have `direct` and `base`
+too. `trm-sudoku` and the like train TRMs, with the methods `trm` (plain) and `focus`, `random`,
+`energy-hard` on carried states. With --teacher all methods that curate states learn from a TRM as
+well. Several processes may share a GPU and an --out: give each methods of its own, and --shared.
 """
 
 import argparse
@@ -31,19 +31,17 @@ from experiments.stored import RESULTS, pack
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.files import sha256, write_text
-from focus.folders import MANIFEST
 from focus.model.checkpoint import checkpoint_folder, fetch, load_model
 from focus.recipes import METHODS, recipe
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import Trainer
 
-UNTAUGHT = ("recurrent", "one-step", "direct", "base")  # a teacher is for methods of curation
+NO_TEACHER = ("recurrent", "one-step", "direct", "base")  # they curate no states
 
 
 def a_run(name: str, method: str, words: argparse.Namespace, seed: int) -> RunConfig:
     """The run of a method and a seed."""
     if name.startswith(TRM):
-        task = name.removeprefix(f"{TRM}-")
         config = recipe(name if method == TRM else f"{name}/{method}")
         return _within(config, words, seed)
     config = recipe(f"{name}/{method}")
@@ -76,14 +74,15 @@ def _within(config: RunConfig, words: argparse.Namespace, seed: int) -> RunConfi
         eval_every=updates, save_every=updates,
         eval_rows=min(config.eval_rows, words.limit or config.eval_rows),
         teacher=replace(config.teacher, checkpoint=words.teacher),
-        encode_batches=1 if writes else words.encode_batches, updates_per_encode=1 if writes else words.updates_per_encode,
+        encode_batches=1 if writes else words.encode_batches,
+        updates_per_encode=1 if writes else words.updates_per_encode,
     )  # fmt: skip
 
 
 def train(
     config: RunConfig, folder: Path, device: str, steps: tuple[int, ...], rows: int | None
 ) -> dict:
-    """Train and test one run; what is kept of it."""
+    """Train and test one run; what is stored of it."""
     if (path := folder / "config.json").exists() and first_difference(read_config(path), config):
         raise UserError(f"{folder} holds another run; choose another --out")
     shutil.rmtree(folder, ignore_errors=True)  # what was cut off begins again
@@ -107,18 +106,19 @@ def budget(words: argparse.Namespace) -> dict:
     return {
         "recipe": words.recipe, "updates": words.updates, "batch": words.batch,
         "more_data": [Path(name).name for name in words.more_data],
-        "train_share": words.train_share, "encode_batches": words.encode_batches, "updates_per_encode": words.updates_per_encode,
+        "train_share": words.train_share, "encode_batches": words.encode_batches,
+        "updates_per_encode": words.updates_per_encode,
         "limit": words.limit, **({"teacher": _checksum(words.teacher)} if words.teacher else {}),
         **({"most_steps": words.most_steps} if words.most_steps else {}),
     }  # fmt: skip
 
 
 def _checksum(checkpoint: str) -> str:
-    """Of all files of a checkpoint: its manifest lists theirs."""
-    return sha256(checkpoint_folder(fetch(checkpoint)) / MANIFEST)
+    """Of a checkpoint's weights."""
+    return sha256(checkpoint_folder(fetch(checkpoint)) / "updater.safetensors")
 
 
-def known_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
+def stored_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
     """Runs of this budget that are stored; others may not be mixed with them."""
     if not stored.exists():
         return []
@@ -132,35 +132,35 @@ def known_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
 
 def finished_runs(out: Path, words: argparse.Namespace) -> list[dict]:
     """Runs of this budget in the campaign's folder."""
-    found = []
+    runs = []
     for path in sorted(out.glob("*/run.json")):
         run = json.loads(path.read_text(encoding="utf-8"))
         if run.pop("budget") != budget(words):
             raise SystemExit(f"{path} is a run of another budget; choose another --out")
-        found.append(run)
-    return found
+        runs.append(run)
+    return runs
 
 
-def campaign(words: argparse.Namespace, known: list[dict]) -> None:
-    """All runs that are not done yet."""
+def campaign(words: argparse.Namespace, stored: list[dict]) -> None:
+    """All runs that are not stored or finished yet."""
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
-    stored = {(run["method"], run["seed"]) for run in known}
+    made = {(run["method"], run["seed"]) for run in stored}
     methods = words.methods or [
-        name for name in kind_of(words.recipe).methods if not (words.teacher and name in UNTAUGHT)
+        name for name in kind_of(words.recipe).methods if not (words.teacher and name in NO_TEACHER)
     ]
     for seed, method in itertools.product(words.seeds, methods):
-        done = words.out / f"{method}-{seed}" / "run.json"
-        if done.exists() or (method, seed) in stored:
+        file = words.out / f"{method}-{seed}" / "run.json"
+        if file.exists() or (method, seed) in made:
             continue
         config = a_run(words.recipe, method, words, seed)
         most = words.most_steps or max(kind_of(words.recipe).steps)
         steps = tuple(k for k in kind_of(words.recipe).steps if k <= most)
-        found = train(config, done.parent, device, steps, words.limit)
-        found = {"method": method, "seed": seed, "budget": budget(words), **found}
+        figures = train(config, file.parent, device, steps, words.limit)
+        figures = {"method": method, "seed": seed, "budget": budget(words), **figures}
         if words.shared:
-            found["seconds"] = None
-        write_text(done, json.dumps(found) + "\n")
-        at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in found["results"]}
+            figures["seconds"] = None
+        write_text(file, json.dumps(figures) + "\n")
+        at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in figures["results"]}
         print(f"{method:16} seed {seed}: exact {at}", flush=True)
 
 
@@ -187,14 +187,14 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     words = parser.parse_args()
     if words.teacher and words.recipe.startswith(TRM):
-        parser.error("a teacher has no teacher")
-    if words.teacher and (alone := set(words.methods or ()) & set(UNTAUGHT)):
+        parser.error("a TRM has no teacher")
+    if words.teacher and (alone := set(words.methods or ()) & set(NO_TEACHER)):
         parser.error(f"a teacher is for methods of curation, not for {', '.join(sorted(alone))}")
     if words.most_steps and words.most_steps < kind_of(words.recipe).at:
         parser.error(f"methods are paired at K = {kind_of(words.recipe).at}: --most-steps is less")
     stored = RESULTS / f"{stored_as(words.recipe, bool(words.teacher))}.json"
     if words.out and not words.table:
-        runs = known_runs(stored, words)
+        runs = stored_runs(stored, words)
         if not words.store:
             campaign(words, runs)
         fresh = finished_runs(words.out, words)

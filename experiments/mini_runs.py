@@ -21,7 +21,7 @@ NAMES = ("mini-sudoku", "mini-maze")
 
 def measure() -> dict:
     """Both runs, one after the other; their curves are stored beside the figures."""
-    found: dict = {"cores": os.cpu_count()}
+    figures: dict = {"cores": os.cpu_count()}
     for name in NAMES:
         with tempfile.TemporaryDirectory() as folder:
             run = str(Path(folder, "run"))
@@ -32,8 +32,8 @@ def measure() -> dict:
             seconds = time.perf_counter() - start
             tested, _ = timed_json("-m", "focus.cli", "eval", run, "--steps", "1,4,16", "--json")
             shutil.copy(Path(run, "metrics.jsonl"), RESULTS / f"{name}.jsonl")
-        found[name] = {"seconds": round(seconds), "test": tested["results"]}
-    return found
+        figures[name] = {"seconds": round(seconds), "test": tested["results"]}
+    return figures
 
 
 def table(figures: dict) -> str:

@@ -4,7 +4,7 @@ python -m experiments.release RUN NAME --trained "one sentence" [--results-only]
 
 The release goes to focus/releases/NAME and from there into the package. What is tested, on all
 test puzzles of the run's data, are the rounded weights that are released. docs/results/NAME.json
-gets the rates, which puzzles came out, what the last K changes over the one before it, and the
+gets the rates, which puzzles are solved, what the last K changes over the one before it, and the
 controls of the language model; docs/results/NAME.jsonl the curve.
 """
 
@@ -28,7 +28,7 @@ from focus.model.checkpoint import RELEASES, load_model, save_model
 from focus.serialization import to_json
 from focus.training.config import read_config
 
-_KEPT = ("update", "loss", "exact", "replayed", "held", "seconds", "K_p", "validation")
+_CURVE = ("update", "loss", "exact", "replayed", "replayed_solved", "seconds", "K_p", "validation")
 
 
 def main() -> None:
@@ -68,14 +68,14 @@ def release(words: argparse.Namespace, folder: Path) -> None:
         for control in CONTROLS[1:]:
             with controlled(model, control):
                 steps = words.control_steps or run.eval_steps
-                (found,) = evaluate(model, table, [steps], words.batch)
-            notes["controls"][control] = found.summary()
+                (result,) = evaluate(model, table, [steps], words.batch)
+            notes["controls"][control] = result.summary()
     save_model(model, folder, config, notes, torch.bfloat16)
     figures = {**notes, "device": name, **_details(tested)}
     write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
     lines = (words.run / "metrics.jsonl").read_text().splitlines()
-    kept = [name for name in _KEPT if not (words.shared and name == "seconds")]
-    curve = [{k: v for k, v in json.loads(line).items() if k in kept} for line in lines]
+    shown = [name for name in _CURVE if not (words.shared and name == "seconds")]
+    curve = [{k: v for k, v in json.loads(line).items() if k in shown} for line in lines]
     write_text(RESULTS / f"{words.name}.jsonl", "".join(json.dumps(line) + "\n" for line in curve))
     size = sum(path.stat().st_size for path in folder.rglob("*"))
     print(f"{folder}: {size / 2**20:.1f} MiB")
@@ -84,7 +84,7 @@ def release(words: argparse.Namespace, folder: Path) -> None:
 
 
 def _details(tested: list[Evaluation]) -> dict:
-    """Which puzzles came out at each K, and what each K changes over the one before it."""
+    """Which puzzles are solved at each K, and what each K changes over the one before it."""
     exact = {str(r.steps): "".join("01"[int(hit)] for hit in r.exact) for r in tested}
     changes = []
     for before, after in pairwise(tested):

@@ -13,39 +13,46 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from focus.report.plots import PALETTE
 from matplotlib.figure import Figure
 
-from benchmarks import compared
+from experiments import compared
 from experiments.stored import RESULTS, figures, markdown, rate
 from experiments.transfer_tables import harness, transfer, transfer_ends
 from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.files import write_text
-from focus.model.checkpoint import RELEASES, load_model
+from focus.model.solver import Solver
 from focus.report import paper
-from focus.training.bench import step_flops
+from focus.report.plots import PALETTE
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (DOCS / "RESULTS.md", DOCS.parent / "README.md")
 _REMARKS = {
     "sudoku-none": ", its control without a language model",
-    "sudoku-trm": ", a TRM, which is what teaches in the paper",
+    "sudoku-trm": ", a TRM, the teacher of the paper",
     "maze-none": ", its control without a language model",
-    "maze-trm": ", a TRM that learns parents and distances too",
+    "maze-trm": ", a TRM that also learns parents and distances",
+}
+_SUDOKUS = {
+    "sudoku-smollm2": "**`sudoku-smollm2`**: SmolLM2-135M, answer decay 0.05",
+    "sudoku-none": "**`sudoku-none`**, its control: no language model, answer decay 0.05",
+    "sudoku-quick-more-data": "no language model, no answer decay, same puzzles",
+    "sudoku-quick": "no language model, no answer decay, train and extra",
+    "sudoku-none-1000": "no language model, answer decay 0.05, train alone (1,000)",
+    "sudoku-trm": "**`sudoku-trm`**: TRM, trained with 16 steps, same puzzles",
 }
 _MAZES = {
-    "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, leak 0.05",
-    "maze-none": "**`maze-none`**, its control: no language model, hops, leak 0.05",
+    "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, answer decay 0.05",
+    "maze-none": "**`maze-none`**, its control: no language model, hops, answer decay 0.05",
     "maze-none-seed1": "the same run with seed 1, alone on its GPU",
-    "maze-bias": "no language model, paper-sized updater (`bias`), leak 0.05, same mazes",
-    "maze-trm": "**`maze-trm`**: TRM, aimed heads, parents and distances learnt",
+    "maze-bias": "no language model, paper-sized updater (`bias`), answer decay 0.05, same mazes",
+    "maze-trm": "**`maze-trm`**: TRM, neighbour heads, parents and distances learned",
     "maze-trm-plain": "TRM with the published heads and targets (marked cells), same mazes",
 }
 _CURVES = {
-    "sudoku-smollm2": "SmolLM2-135M, leak 0.05",
-    "sudoku-none": "no language model, leak 0.05",
-    "sudoku-quick-more-data": "no language model, no leak",
-    "sudoku-none-1000": "no language model, leak 0.05, 1,000 puzzles",
+    "sudoku-smollm2": "SmolLM2-135M, decay 0.05",
+    "sudoku-none": "no language model, decay 0.05",
+    "sudoku-quick-more-data": "no language model, no decay",
+    "sudoku-none-1000": "no language model, decay 0.05, 1,000 puzzles",
     "sudoku-trm": "TRM, K = 16",
 }
 
@@ -63,14 +70,14 @@ def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
 
 def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
     stored = figures(name)
-    found = {result["steps"]: result for result in stored.get("test") or stored["results"]}
-    return [what, _seconds(name), *(rate(found[k]) if k in found else "–" for k in steps)]
+    at = {result["steps"]: result for result in stored.get("test") or stored["results"]}
+    return [what, _seconds(name), *(rate(at[k]) if k in at else "–" for k in steps)]
 
 
 def _seconds(name: str) -> str:
     """Seconds of training, and after how many of them the chosen weights were there.
 
-    Those of a run that shared its GPU are not kept.
+    Those of a run that shared its GPU are not stored.
     """
     lines, update = _curve(name), figures(name).get("update")
     if "seconds" not in lines[-1]:
@@ -87,17 +94,7 @@ def sudoku() -> str:
     return markdown(
         [
             ["solver", "training", *(f"K = {k}" for k in steps)],
-            *_test_rows(
-                {
-                    "sudoku-smollm2": "**`sudoku-smollm2`**: SmolLM2-135M, leak 0.05",
-                    "sudoku-none": "**`sudoku-none`**, its control: no language model, leak 0.05",
-                    "sudoku-quick-more-data": "no language model, no leak, same puzzles",
-                    "sudoku-quick": "no language model, no leak, train and extra",
-                    "sudoku-none-1000": "no language model, leak 0.05, the 1,000 of train alone",
-                    "sudoku-trm": "**`sudoku-trm`**: TRM, trained with 16 steps, same puzzles",
-                },
-                steps,
-            ),
+            *_test_rows(_SUDOKUS, steps),
             ["paper, Qwen3-1.7B (its own test puzzles)", "", "", "", "", f"{quoted}", ""],
         ]
     )
@@ -107,12 +104,12 @@ def maze() -> str:
     """Exact rates on the 1,000 test mazes."""
     steps = (1, 4, 8, 16, 32, 64)
     quoted = paper.source_rate("maze", paper.STUDIED, "focus")
-    said = [f"{quoted}" if k == paper.STEPS["maze"] else "" for k in steps]
+    in_paper = [f"{quoted}" if k == paper.STEPS["maze"] else "" for k in steps]
     return markdown(
         [
             ["solver", "training", *(f"K = {k}" for k in steps)],
             *_test_rows(_MAZES, steps),
-            ["paper, Qwen3-1.7B", "", *said],
+            ["paper, Qwen3-1.7B", "", *in_paper],
         ]
     )
 
@@ -123,18 +120,18 @@ def maze_paths() -> str:
     rows = [["solver", "K", *names.values()]]
     for solver in _MAZES:
         for result in figures(solver)["test"]:
-            found = [f"{100 * result[name]:.1f}" for name in names]
-            rows.append([f"`{solver}`", str(result["steps"]), *found])
+            shares = [f"{100 * result[name]:.1f}" for name in names]
+            rows.append([f"`{solver}`", str(result["steps"]), *shares])
     return markdown(rows)
 
 
 def maze_larger() -> str:
     """The same weights on mazes larger than those they were trained on."""
     stored = figures("maze-larger")
-    found = [(name, side) for name, sides in stored.items() for side in sides if side.isdigit()]
-    steps = sorted({row["steps"] for name, side in found for row in stored[name][side]})
+    tested = [(name, side) for name, sides in stored.items() for side in sides if side.isdigit()]
+    steps = sorted({row["steps"] for name, side in tested for row in stored[name][side]})
     rows = [["solver", "side", "figure", *(f"K = {k}" for k in steps)]]
-    for name, side in found:
+    for name, side in tested:
         at = {row["steps"]: row for row in stored[name][side]}
         cells = [rate(at[k]) if k in at else "–" for k in steps]
         rows.append([f"`{name}`", side, "exact", *cells])
@@ -152,8 +149,8 @@ def releases() -> str:
         "sudoku-trm": (8, 16, 64), "maze-smollm2": (8, 16, 64),
         "maze-none": (8, 16, 64), "maze-trm": (1, 16, 64),
     }.items():  # fmt: skip
-        found = {result["steps"]: result for result in figures(name)["test"]}
-        rates = [f"K = {k}: {rate(found[k])}" for k in shown]
+        at = {result["steps"]: result for result in figures(name)["test"]}
+        rates = [f"K = {k}: {rate(at[k])}" for k in shown]
         rows.append([f"`{name}`{_REMARKS.get(name, '')}", _seconds(name), *rates])
     return markdown(rows)
 
@@ -200,23 +197,23 @@ def with_and_without(task: str) -> str:
     return markdown(rows)
 
 
-def leak() -> str:
-    """One set of weights, trained without a leak, revising with several."""
-    results = figures("answer_decay")["results"]
+def answer_decay() -> str:
+    """One set of weights, trained without answer decay, revised with several decays."""
+    results = figures("answer-decay")["results"]
     steps = sorted({result["steps"] for result in results})
-    rows = [["answer_decay", *(f"K = {k}" for k in steps)]]
+    rows = [["answer decay", *(f"K = {k}" for k in steps)]]
     for value in sorted({result["answer_decay"] for result in results}):
-        found = {result["steps"]: result for result in results if result["answer_decay"] == value}
-        rows.append([f"{value:g}", *(rate(found[k]) for k in steps)])
+        at = {result["steps"]: result for result in results if result["answer_decay"] == value}
+        rows.append([f"{value:g}", *(rate(at[k]) for k in steps)])
     return markdown(rows)
 
 
 def methods(name: str) -> str:
     """Methods at one budget, means over seeds; those with a teacher beside those without."""
     stored = figures(f"methods-{name}")
-    taught = "teacher" in stored["budget"]
-    plain = compared.stored_as(stored["budget"]["recipe"], taught=False)
-    return compared.table(stored, figures(plain) if taught else None)
+    with_teacher = "teacher" in stored["budget"]
+    plain = compared.stored_as(stored["budget"]["recipe"], with_teacher=False)
+    return compared.table(stored, figures(plain) if with_teacher else None)
 
 
 def method_paths(name: str) -> str:
@@ -224,14 +221,18 @@ def method_paths(name: str) -> str:
     return compared.paths_table(figures(f"methods-{name}"))
 
 
+def _stored_retries() -> list[dict]:
+    return json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8"))
+
+
 def symmetry_retries() -> str:
     """Exact rates when puzzles that break the rules are retried under symmetries."""
     rows = [["solver", "n", "K of a try", "retries at most", "exact", "tries of a puzzle"]]
-    for found in json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8")):
-        for result in found["results"]:
+    for retried in _stored_retries():
+        for result in retried["results"]:
             rows.append(
                 [
-                    f"`{found['checkpoint']}`", f"{found['n']:,}", str(found["steps"]),
+                    f"`{retried['checkpoint']}`", f"{retried['n']:,}", str(retried["steps"]),
                     str(result["symmetry_retries"]), rate(result), f"{result['rollouts']:.2f}",
                 ]
             )  # fmt: skip
@@ -242,10 +243,11 @@ def operations() -> str:
     """What an updater and a TRM reach for what they compute."""
     rows = [["solver", "steps", "exact", "billion operations a puzzle"]]
     for name in ("sudoku-none", "sudoku-trm"):
-        stored, billions = figures(name), step_flops(load_model(RELEASES / name)) / 1e9
-        for found in stored["test"]:
-            steps = found["steps"]
-            rows.append([f"`{name}`", f"{steps}", rate(found), f"{steps * billions:.0f}"])
+        stored = figures(name)
+        billions = Solver.from_pretrained(name).updater.step_flops() / 1e9
+        for result in stored["test"]:
+            steps = result["steps"]
+            rows.append([f"`{name}`", f"{steps}", rate(result), f"{steps * billions:.0f}"])
         looks = [(int(k), text) for k, text in stored["exact_by_puzzle"].items()]
         ends = [
             next((k for k, text in looks if text[n] == "1"), None) for n in range(len(looks[0][1]))
@@ -255,12 +257,12 @@ def operations() -> str:
         mean = float(np.mean([end or most for end in ends]))
         what = f"at most {most}, {mean:.1f} on average"
         exact = rate({"exact": hits / len(ends), "low": low, "high": high})
-        rows.append([f"`{name}`, stopped", what, exact, f"{mean * billions:.0f}"])
-        for retried in json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8")):
+        rows.append([f"`{name}`, early stop", what, exact, f"{mean * billions:.0f}"])
+        for retried in _stored_retries():
             if retried["checkpoint"] == name:
-                last = retried["results"][-1]
-                mean = retried["steps"] * last["rollouts"]
-                what = f"{last['symmetry_retries']} retries of {retried['steps']}, {mean:.0f} on average"
+                last, of_each = retried["results"][-1], retried["steps"]
+                mean = of_each * last["rollouts"]
+                what = f"{last['symmetry_retries']} retries of {of_each}, {mean:.0f} on average"
                 rows.append([f"`{name}`", what, rate(last), f"{mean * billions:.0f}"])
     return markdown(rows)
 
@@ -268,12 +270,12 @@ def operations() -> str:
 def speed() -> str:
     """Throughput of the captured step."""
     rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
-    for what, found in figures("bench-sudoku-quick").items():
-        if not isinstance(found, dict):
+    for what, timed in figures("bench-sudoku-quick").items():
+        if not isinstance(timed, dict):
             continue
-        captured, base = found["captured"], found["captured"]["updates_per_second"]["base"]
-        ratio = f"{found['captured_over_eager']:.1f}x" if "captured_over_eager" in found else "–"
-        share = found.get("share_of_matrix_rate")
+        captured, base = timed["captured"], timed["captured"]["updates_per_second"]["base"]
+        ratio = f"{timed['captured_over_eager']:.1f}x" if "captured_over_eager" in timed else "–"
+        share = timed.get("share_of_matrix_rate")
         rows.append(
             [
                 what, f"{base:.1f}", f"{captured['puzzles_per_second']:,}", ratio,
@@ -285,27 +287,28 @@ def speed() -> str:
 
 def selection() -> str:
     """What choosing a state costs over the steps from which it is chosen."""
-    found = figures("bench-select")["selection_over_its_steps"]
-    return markdown([["stage", *found], ["over its steps", *(f"{x:.2f}x" for x in found.values())]])
+    ratios = figures("bench-select")["selection_over_its_steps"]
+    cells = [f"{ratio:.2f}x" for ratio in ratios.values()]
+    return markdown([["stage", *ratios], ["over its steps", *cells]])
 
 
 def speed_on_a_cpu() -> str:
     """Seconds to solve after loading, on two cores."""
     rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
-    for found in figures("bench-cpu")["results"]:
+    for timed in figures("bench-cpu")["results"]:
         rows.append(
             [
-                f"`{found['checkpoint']}`", str(found["steps"]), f"{found['seconds_one']:.1f}",
-                str(found["batch"]), f"{found['puzzles_per_second']}",
+                f"`{timed['checkpoint']}`", str(timed["steps"]), f"{timed['seconds_one']:.1f}",
+                str(timed["batch"]), f"{timed['puzzles_per_second']}",
             ]
         )  # fmt: skip
     return markdown(rows)
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, methods, method_paths, leak, symmetry_retries,
-    operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness, speed, selection,
-    speed_on_a_cpu,
+    releases, sudoku, changes, controls, with_and_without, methods, method_paths, answer_decay,
+    symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness,
+    speed, selection, speed_on_a_cpu,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 

@@ -1,4 +1,4 @@
-"""What benchmarks share: figures stored and shown, verdicts as bits, the name of the device."""
+"""What experiments share: figures stored and shown, verdicts as bits, the name of the device."""
 
 import argparse
 import base64
@@ -40,7 +40,7 @@ def measure_or_show(
 
 
 def pack(bits: np.ndarray) -> str:
-    """Which items came out right, as text."""
+    """Which items are right, as text."""
     return base64.b64encode(np.packbits(bits)).decode()
 
 

@@ -24,22 +24,19 @@ from focus.model.checkpoint import fetch, load_model
 STORED = RESULTS / "symmetry-retries.json"
 
 
-def rates(found: Evaluation, most: int) -> list[dict]:
+def rates(retried: Evaluation, most: int) -> list[dict]:
     """The exact rate after 0, 1, 2, 4, ... `most` retries, and the rollouts of a puzzle."""
-    used, rows = found.diagnostics["symmetry_retries"], []
+    used, rows = retried.diagnostics["symmetry_retries"], []
     for retries in sorted({0, most, *(2**n for n in range(most.bit_length()))}):
-        hits, n = int((found.exact & (used <= retries)).sum()), len(used)
+        hits, n = int((retried.exact & (used <= retries)).sum()), len(used)
         low, high = wilson_interval(hits, n)
         rollouts = 1 + float(np.minimum(used, retries).mean())
         rows.append(
             {
-                "symmetry_retries": retries,
-                "exact": hits / n,
-                "low": low,
-                "high": high,
+                "symmetry_retries": retries, "exact": hits / n, "low": low, "high": high,
                 "rollouts": rollouts,
             }
-        )
+        )  # fmt: skip
     return rows
 
 
@@ -59,14 +56,12 @@ def main() -> None:
     table = load_split(open_source(words.data), model.task, "test")[: words.limit]
     stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
     for plain in evaluate(model, table, [int(number) for number in words.steps.split(",")]):
-        found = rates(
-            retry_under_symmetries(model, table, plain, words.symmetry_retries),
-            words.symmetry_retries,
-        )
+        retried = retry_under_symmetries(model, table, plain, words.symmetry_retries)
+        results = rates(retried, words.symmetry_retries)
         about = {"checkpoint": Path(words.checkpoint).name, "steps": plain.steps}
         stored = [row for row in stored if {k: row[k] for k in about} != about]
-        stored.append({**about, "n": len(table), "device": name, "results": found})
-        for row in found:
+        stored.append({**about, "n": len(table), "device": name, "results": results})
+        for row in results:
             print(plain.steps, json.dumps(row), flush=True)
         write_text(STORED, json.dumps(stored, indent=1) + "\n")
 

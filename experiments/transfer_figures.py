@@ -27,7 +27,7 @@ def natural(item: str) -> tuple[int, str]:
 
 
 def verdicts(scores: dict[str, Scored]) -> str:
-    """Which items came out right."""
+    """Which items are right."""
     return pack(np.array([scores[item].correct for item in sorted(scores, key=natural)]))
 
 

@@ -10,23 +10,23 @@ from focus.evaluation.transfer.compare import FLOOR
 def harness() -> str:
     """Both evaluators of CruxEval on answers whose truth is known."""
     rows = [["benchmark", "answers judged", "right by", "reference", "next item's", "same verdict"]]
-    for name, found in figures("harness").items():
+    for name, judged in figures("harness").items():
         if not name.startswith("answers "):
             continue
-        benchmark, same = BENCHMARKS[name.removeprefix("answers ")].title, found["same_verdict"]
+        benchmark, same = BENCHMARKS[name.removeprefix("answers ")].title, judged["same_verdict"]
         for who, key in (("focus", "ours_right"), ("lm-evaluation-harness", "harness_right")):
-            right = [f"{found[key][kind]} of {found['items']}" for kind in found[key]]
-            rows.append([benchmark, str(found["of"]), who, *right, str(same)])
+            right = [f"{judged[key][kind]} of {judged['items']}" for kind in judged[key]]
+            rows.append([benchmark, str(judged["of"]), who, *right, str(same)])
     return markdown(rows)
 
 
 def _transfer_rows() -> dict[str, list[list[dict]]]:
     """What a row is called, and its figures: one list for each benchmark, of a row's seeds."""
     stored = figures("transfer-smollm2")
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for variant in dict.fromkeys(row["variant"] for row in stored["results"]):
         kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
-        found.setdefault(kind, []).append(variant)
+        by_kind.setdefault(kind, []).append(variant)
     tests = {(test["variant"], test["benchmark"]): test for test in stored["compared"]}
     cells = {(row["variant"], row["benchmark"]): row for row in stored["results"]}
     return {
@@ -34,7 +34,7 @@ def _transfer_rows() -> dict[str, list[list[dict]]]:
             [{**cells[v, name], **tests.get((v, name), {})} for v in variants]
             for name in BENCHMARKS
         ]
-        for kind, variants in found.items()
+        for kind, variants in by_kind.items()
     }
 
 

@@ -1,52 +1,59 @@
 """Settings say at the field what values they take and what they are for.
 
-    batch: Annotated[int, AtLeast(1)] = 16
-    log_every: Annotated[int, AtLeast(1), RUNTIME] = 50
+    batch: Annotated[int, AtLeast(1)] = 16  # examples per update
+    log_every: Annotated[int, AtLeast(1), Role.RUNTIME] = 50
 
-A value outside its range is one line that names the flag. A field without a role is part of what
-a run is.
+The comment at a field is its help on the command line. A value outside its range is one line that
+names the flag. Two runs that differ in a field without a role are different runs.
 """
 
 import dataclasses
 import typing
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, ClassVar
 
 from focus.errors import UserError
 
 
+class Range(ABC):
+    """The values that a field takes."""
+
+    @abstractmethod
+    def refusal(self, value: float) -> str:
+        """What is wrong with a value; empty when nothing is. A value that is no number is wrong."""
+
+
 @dataclass(frozen=True)
-class AtLeast:
+class AtLeast(Range):
     """Values from `low` on."""
 
     low: float
 
     def refusal(self, value: float) -> str:
-        """What is wrong with a value; empty when nothing is. A value that is no number is wrong."""
         return "" if value >= self.low else f"must be at least {self.low}, not {value}"
 
 
 @dataclass(frozen=True)
-class Above:
+class Above(Range):
     """Values above `low`."""
 
     low: float
 
     def refusal(self, value: float) -> str:
-        """What is wrong with a value."""
         return "" if value > self.low else f"must lie above {self.low}, not {value}"
 
 
 @dataclass(frozen=True)
-class Share:
+class Share(Range):
     """Values from 0 to 1, the ends included or not."""
 
     above_zero: bool = False
     below_one: bool = False
 
     def refusal(self, value: float) -> str:
-        """What is wrong with a value."""
         low = value > 0 if self.above_zero else value >= 0
         high = value < 1 if self.below_one else value <= 1
         if low and high:
@@ -57,17 +64,13 @@ class Share:
         return f"is a share {ends}, not {value}"
 
 
-@dataclass(frozen=True)
-class Role:
-    """What a field is for, where it is not part of what a run is."""
+class Role(Enum):
+    """What a field is for: which runs may differ in it."""
 
-    name: str
-
-
-METHOD = Role("method")  # what a method of the paper may set: it may differ between methods
-AXIS = Role("axis")  # what the runs of one table differ in: seed, backbone
-RUNTIME = Role("runtime")  # changes no draw, loss or weight: it may differ when a run goes on
-_IDENTITY = "identity"
+    IDENTITY = auto()  # two runs that differ in it are different runs
+    METHOD = auto()  # a method of the paper may set it: it may differ between methods
+    AXIS = auto()  # seed, backbone: the runs of one table differ in it
+    RUNTIME = auto()  # changes no draw, loss or weight: it may differ when a run goes on
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ class Settings:
             value = getattr(self, name)
             for marker in markers:
                 for one in value if isinstance(value, tuple) else (value,):
-                    if hasattr(marker, "refusal") and (wrong := marker.refusal(one)):
+                    if isinstance(marker, Range) and (wrong := marker.refusal(one)):
                         raise UserError(f"{flag(self._section, name)} {wrong}")
 
 
@@ -103,17 +106,14 @@ def _markers(kind: Any) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def walk(config: Any, above: str = "", role: str = "") -> Iterator[tuple[str, str, Any]]:
+def walk(
+    config: Any, above: str = "", role: Role = Role.IDENTITY
+) -> Iterator[tuple[str, Role, Any]]:
     """Dotted name, role and value of every field; a group's role is that of all in it."""
     for name, markers in _markers(type(config)).items():
-        own = role or next((m.name for m in markers if isinstance(m, Role)), "")
+        own = next((marker for marker in markers if isinstance(marker, Role)), role)
         value = getattr(config, name)
         if dataclasses.is_dataclass(value):
             yield from walk(value, f"{above}{name}.", own)
         else:
-            yield f"{above}{name}", own or _IDENTITY, value
-
-
-def fields_by_role(config: Any) -> dict[str, str]:
-    """The role of every field by its dotted name."""
-    return {name: role for name, role, _ in walk(config)}
+            yield f"{above}{name}", own, value

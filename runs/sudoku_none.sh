@@ -1,8 +1,8 @@
 #!/bin/sh
-# The checkpoint `sudoku-none`, the control of `sudoku-smollm2`: the same puzzles and updates without a
-# language model.
+# The checkpoint `sudoku-none`, the control of `sudoku-smollm2`: the same puzzles and updates, but
+# without a language model.
 #
-#   FOCUS_DATA=DIR runs/sudoku_none.sh [OUT]      # after runs/sudoku_smollm2.sh, whose puzzles it takes
+#   FOCUS_DATA=DIR runs/sudoku_none.sh [OUT]   # after runs/sudoku_smollm2.sh, whose puzzles it uses
 set -eu
 out=${1:-runs-out/sudoku-none}
 puzzles=${PUZZLES:-runs-out/sudoku-smollm2/neighbourhood.csv.gz}
@@ -15,5 +15,5 @@ focus train sudoku-quick --out "$out/run" --resume \
 python -m experiments.release "$out/run" sudoku-none --steps 16,32,64,128,256 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_none.sh)."
 
-# Puzzles whose answer breaks the rules, turned and tried again.
+# Puzzles whose answer breaks the rules, retried under symmetries.
 python -m experiments.symmetry_retries sudoku-none --steps 64 --symmetry-retries 32

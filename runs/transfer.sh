@@ -1,10 +1,11 @@
 #!/bin/sh
-# The transfer table: SmolLM2-135M as it is, with the adapters of the releases, and with random adapters.
+# The transfer table: SmolLM2-135M as it is, with the adapters of the releases, and with random
+# adapters.
 #
 #   FOCUS_DATA=DIR runs/transfer.sh [OUT]
 #
-# Completions want a GPU; verdicts run on the CPU, those of CruxEval in a sandbox. The cap of 512 tokens was
-# chosen before anything was generated. It goes on where it was when it is run again.
+# Completions need a GPU; verdicts run on the CPU, those of CruxEval in a sandbox. The cap of 512
+# tokens was chosen before anything was generated. Run it again after a kill: it continues.
 set -eu
 out=${1:-runs-out/transfer}
 variants="base sudoku-smollm2 maze-smollm2 null:sudoku-smollm2 null:maze-smollm2"

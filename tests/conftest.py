@@ -31,6 +31,7 @@ ASSETS = TESTS / "assets"
 # out. From `pytest --durations=80`; a test that is new and slow gets its line here.
 SLOW = (
     "data/test_audit.py::test_planted_leaks",
+    "data/test_audit.py::test_the_real_data",
     "data/test_generation.py::test_a_killed_run",
     "data/test_splits.py::test_written_splits",
     "engines/test_sudoku.py::test_neighbours_are",
@@ -39,6 +40,7 @@ SLOW = (
     "evaluation/test_sandbox.py",
     "evaluation/test_symmetry_retries.py",
     "evaluation/transfer/test_equality.py::test_a_completion_that_holds",
+    "evaluation/transfer/test_equality.py::test_wrong_neighbours",
     "evaluation/transfer/test_run.py",
     "model/test_pretrained.py",
     "model/test_trm.py::test_gradients",

@@ -56,6 +56,9 @@ def run(capsys, *words):
         (["train", "mini-sudoku", "--solver.updater.width", "0"], "width must be at least 1"),
         (["train", "mini-sudoku", "--solver.updater.dropout", "2"], "is a share from 0 to 1"),
         (["train", "mini-sudoku", "--teacher.temperature", "0"], "temperature must lie above 0"),
+        (["train", "mini-sudoku", "--curation.beta", "0"], "no longer the method focus"),
+        (["train", "mini-sudoku", "--method", "random"], "these are the settings of focus"),
+        (["train", "mini-sudoku/one-step", "--steps", "4"], "with --steps it is no longer"),
         (
             ["train", "trm-mini-sudoku", "--solver.trm.inner", "0"],
             "inner must be at least 1, not 0",

@@ -7,8 +7,8 @@ import tyro
 
 from focus.errors import UserError
 from focus.files import write_text
+from focus.report.comparable import letter_settings
 from focus.report.runs import Evaluated, Transferred, find_results
-from focus.report.settings import letter_settings
 
 
 def report(

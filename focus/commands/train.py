@@ -18,6 +18,7 @@ from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
 from focus.files import only_one
 from focus.recipes import BACKBONES, METHODS, TASKS, TRMS, recipe
+from focus.settings import Role, flag, walk
 from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer, holds_a_run
@@ -50,6 +51,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
             out: folder of the run: config, metrics, checkpoints.
             resume: go on with the run in that folder, by its own config.
         """
+        _check_method(config, base)
         run(config, Path(out), resume)
 
     return train, list(words[1:])
@@ -81,6 +83,32 @@ def _check_same(named: RunConfig, stored: RunConfig) -> None:
 
 def _kind(config: RunConfig) -> str:
     return "a TRM" if config.solver.answer == "trm" else "a solver"
+
+
+def _check_method(config: RunConfig, base: RunConfig) -> None:
+    """Refuse flags that make another method of a recipe, unless they give it another name."""
+
+    def settings(one: RunConfig) -> dict[str, object]:
+        lengths = ("steps", "eval_steps") if min(config.steps, base.steps) > 1 else ("eval_steps",)
+        return {
+            name: value for name, role, value in walk(one)
+            if role is Role.METHOD and name not in ("method", *lengths)
+        }  # fmt: skip
+
+    ours, theirs = settings(config), settings(base)
+    changed = [f"--{flag('', name)}" for name in ours if ours[name] != theirs.get(name)]
+    if bool(changed) == (config.method != base.method) and config.method not in METHODS:
+        return
+    if changed:
+        raise UserError(
+            f"with {', '.join(changed)} it is no longer the method {base.method}: give it a name "
+            "of its own, for instance --method mine"
+        )
+    if config.method != base.method:
+        raise UserError(
+            f"--method {config.method}: these are the settings of {base.method}; a recipe is "
+            "TASK[/BACKBONE][/METHOD]"
+        )
 
 
 def _choices() -> str:

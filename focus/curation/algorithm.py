@@ -1,9 +1,10 @@
 """Algorithm 1 of the paper: the losses of one mini-batch.
 
-`[n]` is line n of Algorithm 1, `(n)` equation n. Around it stand the loop over updates and
-mini-batches (`training/loop.py`, [1] to [4]), what l_base is made of (`training/objectives/`, [6]),
-and the optimizer ([22] to [25]). The auxiliary loss comes first here, because only then it is known
-which examples fall back to l_base ([18], [19]).
+`[n]` is line n of Algorithm 1, `(n)` equation n; [5] is the batch axis. Around it stand the loop
+over updates and mini-batches (`training/loop.py`, [1] to [4]), what l_base is made of
+(`training/objectives/`, [6]), and the sum with w_aux and the step of the optimizer
+(`training/step_runner.py`, [22] to [25]). The auxiliary loss comes first here, because only then it
+is known which examples fall back to l_base ([18], [19]).
 """
 
 from collections.abc import Callable
@@ -24,38 +25,39 @@ from focus.model.state import pick_states
 from focus.random import Stream, uniform
 from focus.tasks.records import constant
 
-Choose = Callable[[Solver, Batch, Conditioning, Stage], Selection]
-Base = Callable[[Solver, Batch, Conditioning, Stage, bool], BaseLoss]
+StateChooser = Callable[[Solver, Batch, Conditioning, Stage], Selection]
+BaseLossFunction = Callable[[Solver, Batch, Conditioning, Stage, bool], BaseLoss]
 
 
 @dataclass(frozen=True)
 class Algorithm1:
     """The losses of a mini-batch, for a way to choose states and a base loss."""
 
-    choose: Choose
-    base: Base
+    choose: StateChooser
+    base: BaseLossFunction
     config: CurationConfig
     base_always: bool  # Sudoku; on mazes replay takes the place of the base loss
-    fallback: bool  # whether examples without a candidate must be expected
+    may_be_empty: bool  # whether some example may have no candidate
 
     def __call__(self, solver: Solver, batch: Batch, replays: bool, stage: Stage) -> Losses:
         """l_base and l_aux of every example; `replays` is the coin a of [4]."""
-        # [14] R with gradients, once for both losses: the same gradient as computing it again.
-        conditioning = solver.encode(batch.x, batch.read)  # (1)
-        zero = torch.zeros(len(batch.keys), device=batch.keys.device)
-        losses = Losses(base=zero, auxiliary=zero, exact=zero, replayed=zero)  # [7]
-        instead = torch.ones_like(batch.keys, dtype=torch.bool)
+        # [14] R with gradients, once for all rollouts: the same gradient as computing it again.
+        conditioning = solver.encode(batch.x, batch.hidden)  # (1)
+        losses = Losses.zero(batch)  # [7]
+        not_replayed = torch.ones_like(batch.keys, dtype=torch.bool)
         if replays:  # [8]
             selection = self.choose(solver, batch, conditioning, stage)  # [9] to [13]
-            auxiliary = replay_loss(solver, batch, conditioning, selection, stage, self.config)
-            exact, replayed = selection.ends_exact.float(), selection.eligible.float()
-            losses = Losses(zero, auxiliary, exact, replayed, selection)
-            instead = ~selection.trained  # [18] C_x is empty
-        if self.base_always or not replays or self.fallback:  # [6]
-            falls_back = replays and not self.base_always  # [19] an initial-state update, for some
-            base = self.base(solver, batch, conditioning, stage, falls_back)
-            loss = base.loss * instead if falls_back else base.loss
-            losses = replace(losses, base=loss, exact=base.exact, last=base.last)
+            l_aux = replay_loss(solver, batch, conditioning, selection, stage, self.config)
+            losses = replace(
+                losses, auxiliary=l_aux, selection=selection, exact=selection.ends_exact.float(),
+                replayed=selection.from_candidates.float(),
+            )  # fmt: skip
+            not_replayed = ~selection.replayed
+        in_its_place = replays and not self.base_always  # Maze: l_base or l_aux, never both
+        if not in_its_place or self.may_be_empty:  # [6]
+            base = self.base(solver, batch, conditioning, stage, in_its_place)
+            l_base = base.loss * not_replayed if in_its_place else base.loss  # [18], [19]
+            losses = replace(losses, base=l_base, exact=base.exact, last=base.last)
         return losses
 
 
@@ -72,7 +74,7 @@ class SelfTrajectory:
     ) -> Selection:
         """s_f of every example."""
         x, y, task, config, (K_p, h) = batch.x, batch.y, solver.task, self.config, stage
-        steps = [t for t in config.candidates if t + h <= K_p]
+        steps = [t for t in config.candidates if t + h <= K_p]  # [10]
         with evaluating(solver):  # [9] tau = (s_0, ..., s_{K_p})
             tau = solver.roll(
                 solver.updater.initial(x), conditioning.detach(), x, K_p,
@@ -81,20 +83,22 @@ class SelfTrajectory:
         z_t = torch.stack([tau.kept[t].z for t in steps])
         z_h = torch.stack([tau.kept[t + h].z for t in steps])
         energy, energy_h = solver.energy(z_t, x, y), solver.energy(z_h, x, y)
-        defects = contraction_defect(energy, energy_h, h, config.rho, config.epsilon)  # (3)
+        defects = contraction_defect(energy, energy_h, h, config.rho, config.epsilon)  # [10] (3)
         ends_exact = task.exact(tau.last.z, x, y)
-        eligible = task.eligible(task.exact(z_t, x, y), task.exact(z_h, x, y), ends_exact)  # [10]
-        chosen = self.selector(defects, energy, eligible, batch.keys)  # [12] (4)
+        eligible = task.eligible(  # [10] C_x
+            exact_at=task.exact(z_t, x, y), exact_after=task.exact(z_h, x, y), exact_end=ends_exact
+        )
         nonempty = eligible.any(0)  # [11]
+        chosen = self.selector(defects, energy, eligible, batch.keys)  # [12] (4)
         solved = self._replay_solved(ends_exact, nonempty, batch.keys)
         states = [*(tau.kept[t] for t in steps), tau.last]
-        s_f = pick_states(states, torch.where(solved, len(steps), chosen))  # [13] z and u
+        s_f = pick_states(states, torch.where(solved, len(steps), chosen)).detach()  # [13] z, u
         if not config.restore_memory:
-            s_f = replace(s_f, u=solver.updater.initial(x).u)
-        every = torch.arange(len(chosen), device=chosen.device)
+            s_f = replace(s_f, u=solver.updater.initial(x).detach().u)
+        rows = torch.arange(len(chosen), device=chosen.device)
         step = constant(tuple(steps), chosen.device)[chosen]
-        scores = Scores(step, energy[chosen, every], defects[chosen, every])
-        return Selection(s_f.detach(), nonempty & ~solved, solved, ends_exact, scores)
+        scores = Scores(step, energy[chosen, rows], defects[chosen, rows])
+        return Selection(s_f, nonempty & ~solved, solved, ends_exact, scores)
 
     def _replay_solved(
         self, ends_exact: Bool[Tensor, " batch"], nonempty: Bool[Tensor, " batch"],
@@ -116,9 +120,9 @@ def replay_loss(
     loss = solver.loss(replay.answers, x, y, config.step_weights)  # [16]
     if config.beta and selection.scores is not None:
         energy_h = solver.energy(replay.last.z, x, y)
-        defect = contraction_defect(  # [16]
+        defect = contraction_defect(  # [16] (3)
             selection.scores.energy, energy_h, h, config.rho, config.epsilon
         )
         penalty = config.beta * defect_penalty(defect, config.gamma)
-        loss = loss + penalty * selection.eligible  # [17] (6)
-    return loss * selection.trained
+        loss = loss + penalty * selection.from_candidates  # [17] (6)
+    return loss * selection.replayed

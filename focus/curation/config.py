@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
+from focus.curation.selectors import SELECTORS
 from focus.errors import UserError
-from focus.settings import METHOD, Above, AtLeast, Settings, Share
+from focus.settings import Above, AtLeast, Role, Settings, Share
 from focus.tasks.base import StepWeights
 
-# What an update trains on besides rollouts from s_0.
+# What an update trains on besides rollouts from s_0: by a selector of selectors.py, or otherwise.
 ReplayMethod = Literal["focus", "random", "energy-hard", "fixed-mix", "none"]
 
 
@@ -22,6 +23,7 @@ class Stage(NamedTuple):
 class CurationConfig(Settings, section="curation"):
     """Which states are candidates, and how they are scored and replayed."""
 
+    # steps t of a rollout that may be replayed, where t + h <= K_p
     candidates: Annotated[tuple[int, ...], AtLeast(0)] = (
         0, 2, 4, 8, 12, 16, 24, 32, 48, 64, 80, 96, 112,
     )  # fmt: skip
@@ -29,9 +31,9 @@ class CurationConfig(Settings, section="curation"):
     gamma: float = 0.0  # defect of the frontier
     epsilon: Annotated[float, Above(0)] = 0.05  # smoothing of the energy
     # weight of the defect penalty (0.08 / 0.05); 0 switches it off
-    beta: Annotated[float, AtLeast(0), METHOD] = 0.08
+    beta: Annotated[float, AtLeast(0), Role.METHOD] = 0.08
     # replay from (z, u); False starts from z with fresh memory
-    restore_memory: Annotated[bool, METHOD] = True
+    restore_memory: Annotated[bool, Role.METHOD] = True
     # (ours) also replay the end of a rollout that ends exact, so that it stays exact: where there
     # is no candidate, and for half of those that have one
     replay_solved: bool = False
@@ -43,7 +45,7 @@ class ReplayConfig(Settings, section="replay"):
     """When to replay, and from how far. Updates are shares of the whole run."""
 
     # random and energy-hard have no penalty in the paper: curation.beta 0
-    method: Annotated[ReplayMethod, METHOD] = "focus"
+    method: Annotated[ReplayMethod, Role.METHOD] = "focus"
     start: Annotated[float, Share()] = 0.06  # share of the run before the first replay (3k of 50k)
     # (share of the run, K_p, h): the stage holds until the share is reached
     stages: tuple[tuple[float, int, int], ...] = (
@@ -54,8 +56,9 @@ class ReplayConfig(Settings, section="replay"):
     ramp: Annotated[float, Share()] = 0.94
     weight: Annotated[float, AtLeast(0)] = 0.45  # w_aux
     base_always: bool = True  # Sudoku: the base loss is in every mini-batch
-    # initial / corrupted / rollout: start states of base updates, and of Fixed Mix
-    base_mixture: Annotated[tuple[float, float, float], METHOD] = (1.0, 0.0, 0.0)
+    # shares of initial / corrupted / visited start states of base updates (q_base)
+    base_mixture: Annotated[tuple[float, float, float], Role.METHOD] = (1.0, 0.0, 0.0)
+    # the same of the states that Fixed Mix replays (q_FM)
     fixed_mixture: tuple[float, float, float] = (0.50, 0.25, 0.25)
 
     def __post_init__(self):
@@ -67,4 +70,4 @@ class ReplayConfig(Settings, section="replay"):
     @property
     def selects(self) -> bool:
         """Whether states of the model's own trajectories are selected."""
-        return self.method in ("focus", "random", "energy-hard")
+        return self.method in SELECTORS

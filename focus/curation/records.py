@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -19,7 +20,7 @@ class Batch:
     puzzle_keys: Int[Tensor, " batch"]  # of the update that the puzzles were drawn for
     row: Int[Tensor, " batch"]  # which training puzzle each is,
     symmetry: Int[Tensor, " batch"]  # and the keys of the symmetry it is under
-    read: Tensor | None = None  # what the backbone has read of x already
+    hidden: Tensor | None = None  # what the backbone has read of x already
 
 
 @dataclass(frozen=True)
@@ -36,15 +37,15 @@ class Selection:
     """The state to replay for each example, and what is known of it."""
 
     state: State  # s_f = stopgrad(s_{t*})
-    eligible: Bool[Tensor, " batch"]  # the state was chosen from C_x; else it means nothing,
-    solved: Bool[Tensor, " batch"]  # or is the exact end of the rollout, which is to stay exact
-    ends_exact: Bool[Tensor, " batch"]  # the rollout's end
+    from_candidates: Bool[Tensor, " batch"]  # s_f is a state of C_x, to be repaired
+    solved: Bool[Tensor, " batch"]  # s_f is the exact end of a rollout, to stay exact
+    ends_exact: Bool[Tensor, " batch"]  # the rollout ends exact
     scores: Scores | None = None  # of states that were selected by them
 
     @property
-    def trained(self) -> Bool[Tensor, " batch"]:
-        """Which examples are replayed at all."""
-        return self.eligible | self.solved
+    def replayed(self) -> Bool[Tensor, " batch"]:
+        """Which examples are replayed at all; s_f of the others means nothing."""
+        return self.from_candidates | self.solved
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,12 @@ class Losses:
     base: Float[Tensor, " batch"]
     auxiliary: Float[Tensor, " batch"]
     exact: Float[Tensor, " batch"]  # of the end of the base rollout, or of the one selected from
-    replayed: Float[Tensor, " batch"]  # 1 where a chosen state was trained on
+    replayed: Float[Tensor, " batch"]  # 1 where a state of C_x was trained on
     selection: Selection | None = None
     last: State | None = None  # where the base rollout ended
+
+    @staticmethod
+    def zero(batch: Batch) -> "Losses":
+        """Nothing learned yet."""
+        zero = torch.zeros(len(batch.keys), device=batch.keys.device)
+        return Losses(base=zero, auxiliary=zero, exact=zero, replayed=zero)

@@ -3,6 +3,7 @@
 All choose among the same eligible candidates, given in order of t. Ties go to the smallest t.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -62,3 +63,11 @@ class HighestEnergy:
     def __call__(self, defect, energy, eligible, keys):
         """The state with the most error."""
         return _first_best(energy, eligible)
+
+
+# By the name of the replay method, made for a defect gamma of the frontier.
+SELECTORS: dict[str, Callable[[float], Selector]] = {
+    "focus": Frontier,
+    "random": lambda gamma: Uniform(),
+    "energy-hard": lambda gamma: HighestEnergy(),
+}

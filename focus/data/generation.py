@@ -23,7 +23,7 @@ from focus.files import atomic_path, write_text
 from focus.tasks.base import Codes, Task
 
 _CHUNK = 50  # units
-_MOST_FRUITLESS = 50  # chunks in a row that bring nothing new before we give up
+_MOST_BARREN = 50  # chunks in a row that bring nothing new before we give up
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,16 @@ def generate_table(
     for questions in (*order.exclude, *([] if order.seeds is None else [order.seeds])):
         index.add(questions)
     taken: list[tuple[Codes, Codes]] = []
-    done = evals_without_gain = 0
+    done = barren = 0
     for questions, answers in _chunks(task, order, parts):
         fresh = index.add_unseen(questions)
         taken.append((questions[fresh], answers[fresh]))
         done += int(fresh.sum())
         progress(min(done, order.count))
-        evals_without_gain = 0 if fresh.any() else evals_without_gain + 1
+        barren = 0 if fresh.any() else barren + 1
         if done >= order.count:
             break
-        if evals_without_gain == _MOST_FRUITLESS:
+        if barren == _MOST_BARREN:
             raise UserError(
                 f"only {done} different puzzles found, {order.count} were asked for; "
                 "try another seed, mode or size, or ask for fewer"

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from focus.data.table import Table
+from focus.errors import UserError
 from focus.evaluation.early_stop import check_early_stop
 from focus.evaluation.statistics import wilson_interval
 from focus.model.base import Model, Prediction, evaluating
@@ -61,6 +62,8 @@ def evaluate(
     counts them.
     """
     check_early_stop(model, early_stop)
+    if not len(table):
+        raise UserError("there are no puzzles to evaluate")
     task = model.task
     task.check_rows(table.questions)
     batch = batch or model.eval_batch_size()

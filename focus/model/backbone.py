@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from focus.errors import UserError
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
-from focus.settings import AXIS, RUNTIME, AtLeast, Settings, Share
+from focus.settings import AtLeast, Role, Settings, Share
 from focus.tasks.base import Task
 from focus.tasks.prompt import PromptTokens, tokenize_prompt
 from focus.tasks.records import Problem
@@ -31,14 +31,14 @@ class BackboneConfig(Settings, section="solver.backbone"):
     """Which encoder, and its LoRA."""
 
     # none, smollm2-135m, tiny-llama, tiny-qwen3, a local folder or a hub id
-    name: Annotated[str, AXIS] = "none"
+    name: Annotated[str, Role.AXIS] = "none"
     rank: Annotated[int, AtLeast(1)] = 16  # LoRA r
     alpha: Annotated[int, AtLeast(1)] = 32  # LoRA alpha
-    lora_dropout: Annotated[float, Share()] = 0.05
+    lora_dropout: Annotated[float, Share()] = 0.05  # before the adapter's first matrix
     # no adapter: the language model's own features, and no pass back through it
     frozen: bool = False
     # recompute activations: less memory, a third slower
-    gradient_checkpointing: Annotated[bool, RUNTIME] = False
+    gradient_checkpointing: Annotated[bool, Role.AXIS] = False
 
 
 _STORED_WIDTHS = 11  # stored activations of a decoder layer, in widths per token (bf16),

@@ -12,10 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from focus.errors import UserError
-from focus.model.backbone import BackboneConfig
+from focus.model.backbone import Backbone, BackboneConfig
 from focus.model.trm import TRMConfig
 from focus.model.updater import UpdaterConfig
-from focus.settings import METHOD, Settings
+from focus.settings import Role, Settings
 from focus.tasks.base import Codes, Task
 from focus.tasks.records import Problem
 
@@ -26,9 +26,9 @@ class SolverConfig(Settings, section="solver"):
 
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     updater: UpdaterConfig = field(default_factory=UpdaterConfig)
-    trm: Annotated[TRMConfig, METHOD] = field(default_factory=TRMConfig)
+    trm: Annotated[TRMConfig, Role.METHOD] = field(default_factory=TRMConfig)
     # written: Base and Direct LoRA SFT; trm: a TRM in place of the updater
-    answer: Annotated[Literal["revised", "written", "trm"], METHOD] = "revised"
+    answer: Annotated[Literal["revised", "written", "trm"], Role.METHOD] = "revised"
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,10 @@ class Model(nn.Module, ABC):
     @abstractmethod
     def language_model(self) -> Any:
         """The language model with its adapter; None where there is no language model."""
+
+    def ahead_encoder(self) -> Backbone | None:
+        """The backbone, if it is to encode outside the captured update; None otherwise."""
+        return None
 
     @property
     def has_adapter(self) -> bool:

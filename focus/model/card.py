@@ -37,7 +37,7 @@ def _what(task: Task, config: SolverConfig) -> str:
     if config.answer == "trm":
         text = (
             f"A Tiny Recursive Model (Jolicoeur-Martineau 2025) of width {config.trm.width}, "
-            "trained by deep supervision: what teaches in the paper, and a baseline of its own."
+            "trained by deep supervision: the paper's teacher, and a baseline of its own."
         )
         if config.trm.neighbour_heads:
             heads = f"{config.trm.neighbour_heads} heads that each look at one neighbouring cell"

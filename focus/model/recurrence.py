@@ -36,12 +36,7 @@ class Recurrence(nn.Module, ABC):
 
     task: Task
     learns_answer_only = False  # trained on the answer's cross-entropy instead of the task loss
-    relative_step_time = 1  # of a step for a token, over the updater's; about
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """Width of R."""
+    relative_step_time = 1  # seconds of a step and token over the updater's, roughly
 
     @abstractmethod
     def initial(self, x: Problem) -> State:
@@ -74,10 +69,8 @@ class Recurrence(nn.Module, ABC):
         `kept_states` are complete states that training keeps of every puzzle besides.
         """
 
-    def auxiliary_loss(
-        self, state: State, exact: Float[Tensor, " batch"]
-    ) -> Float[Tensor, " batch"]:
-        """What is learned besides the answer, such as whether it is right; nothing by default."""
+    def halting_loss(self, state: State, exact: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """The loss of what the model says about its answer being right; 0 where it says nothing."""
         return torch.zeros_like(exact)
 
     def believes_solved(self, state: State) -> Bool[Tensor, " batch"]:

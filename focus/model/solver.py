@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.model.backbone import build_backbone
+from focus.model.backbone import Backbone, build_backbone
 from focus.model.base import Model, Prediction, SolverConfig, evaluating
 from focus.model.compiler import compiled
 from focus.model.recurrence import Conditioning, Recurrence, Rollout
@@ -118,7 +118,7 @@ class Solver(Model):
         checks it against the rules.
         """
         questions = self._parse(puzzles)
-        answers = self.answer(questions, steps or self.default_steps, batch)
+        answers = self.answer(questions, self._steps(steps), batch)
         texts = [self.task.answer_text(answer) for answer in answers]
         return texts[0] if isinstance(puzzles, str) else texts
 
@@ -153,9 +153,14 @@ class Solver(Model):
 
         with evaluating(self):
             rollout = self.rollout(x)
-            for step in range((steps or self.default_steps) + 1):
+            for step in range(self._steps(steps) + 1):
                 each = revisions(step, next(rollout) if step else rollout.state)
                 yield each[0] if one else each
+
+    def _steps(self, steps: int | None) -> int:
+        if steps is not None and steps < 1:
+            raise UserError(f"steps is a number from 1, not {steps}")
+        return self.default_steps if steps is None else steps
 
     def _parse(self, puzzles: str | Sequence[str]) -> Codes:
         texts = [puzzles] if isinstance(puzzles, str) else list(puzzles)
@@ -164,12 +169,12 @@ class Solver(Model):
         return np.stack([self.task.parse(text) for text in texts])
 
     # ------------------------------------------------------------------ the parts
-    def encode(self, x: Problem, read: Tensor | None = None) -> Conditioning:
+    def encode(self, x: Problem, hidden: Tensor | None = None) -> Conditioning:
         """R_{phi,psi}(x) (equation 1) and all else that a rollout needs, computed once.
 
-        `read` is what the backbone has read of x already.
+        `hidden` is what the backbone has read of x already.
         """
-        R = self.backbone.project(self.backbone.read(x) if read is None else read)
+        R = self.backbone.project(self.backbone.read(x) if hidden is None else hidden)
         return self.updater.condition(R, x)
 
     def rollout(self, x: Problem) -> Rollout:
@@ -205,9 +210,10 @@ class Solver(Model):
     def predict(
         self, x: Problem, questions: Codes, steps: Sequence[int], early_stop: bool = False
     ) -> Iterator[Prediction]:
-        """With `early_stop`, puzzles whose answers obey the rules take no further steps.
+        """The answers after each number of steps, in one rollout.
 
-        Whether an answer obeys the rules is seen without knowing the right one.
+        With `early_stop`, puzzles whose answers obey the rules take no further steps; whether an
+        answer does is seen without knowing the right one.
         """
         task = self.task
         with evaluating(self):
@@ -232,6 +238,9 @@ class Solver(Model):
     @property
     def language_model(self) -> Any:
         return self.backbone.language_model
+
+    def ahead_encoder(self) -> Backbone | None:
+        return self.backbone if self.backbone.encodes_ahead else None
 
     def eval_batch_size(self) -> int:
         """Large batches on a GPU, where each launch costs the same; a language model needs memory.

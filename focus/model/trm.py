@@ -1,4 +1,4 @@
-"""The Tiny Recursive Model (Jolicoeur-Martineau 2025), as an updater: what teaches in the paper.
+"""The Tiny Recursive Model (Jolicoeur-Martineau 2025), as an updater: the paper's teacher.
 
 One call is one supervision step. It runs `outer` cycles, of which only the last one has gradients;
 a cycle refines the latent z_L `inner` times, z_L <- net(z_L + z_H + x), and then the latent of the
@@ -34,7 +34,9 @@ from focus.tasks.records import Problem
 _HIDDEN = -1e4  # attention bias of padding
 _CUT = 0.8796  # standard deviation of a unit normal that is cut off at 2
 _LONGEST = 64.0  # wavelength of the slowest rotation, in cells
-_AIM = 4.0  # score of the cell that a neighbour head looks at above that of the next ones
+_NEIGHBOUR_SCORE = (
+    4.0  # score of the cell that a neighbour head looks at above that of the next ones
+)
 _MOVES = (1, 0), (0, -1), (0, 1), (-1, 0)  # (row, column): down, left, right, up
 
 
@@ -42,9 +44,9 @@ _MOVES = (1, 0), (0, -1), (0, 1), (-1, 0)  # (row, column): down, left, right, u
 class TRMConfig(Settings, section="solver.trm"):
     """Sizes of a TRM; the published ones."""
 
-    width: Annotated[int, AtLeast(1)] = 512
-    layers: Annotated[int, AtLeast(1)] = 2
-    heads: Annotated[int, AtLeast(1)] = 8
+    width: Annotated[int, AtLeast(1)] = 512  # hidden size
+    layers: Annotated[int, AtLeast(1)] = 2  # layers of the network that all cycles share
+    heads: Annotated[int, AtLeast(1)] = 8  # attention heads, with mixer attention
     mixer: Literal["mlp", "attention"] = "mlp"  # mlp: Sudoku, attention: mazes
     outer: Annotated[int, AtLeast(1)] = 3  # H cycles
     inner: Annotated[int, AtLeast(1)] = 6  # L cycles (6 / 4)
@@ -120,7 +122,7 @@ class Layer(nn.Module):
     each token instead, gradients grow eightfold with every pass through the layers.
     """
 
-    aim: Tensor
+    neighbour_constants: Tensor
 
     def __init__(self, config: TRMConfig, tokens: int):
         super().__init__()
@@ -134,7 +136,9 @@ class Layer(nn.Module):
         else:
             self.qkv = nn.Linear(config.width, 3 * config.width, bias=False)
             self.out = nn.Linear(config.width, config.width, bias=False)
-            self.register_buffer("aim", _aims(config), persistent=False)
+            self.register_buffer(
+                "neighbour_constants", _neighbour_queries_and_keys(config), persistent=False
+            )
         self.mlp = SwiGLU(config.width)
 
     def forward(
@@ -151,7 +155,10 @@ class Layer(nn.Module):
         assert conditioning.rotation is not None
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if self.neighbour_heads:
-            q, k = (x + aim.to(x.dtype) for x, aim in zip((q, k), self.aim, strict=True))
+            q, k = (
+                x + added.to(x.dtype)
+                for x, added in zip((q, k), self.neighbour_constants, strict=True)
+            )
         q, k = (rotate(x, *conditioning.rotation) for x in (q, k))
         bias = None if conditioning.bias is None else conditioning.bias.to(q.dtype)
         mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
@@ -164,21 +171,21 @@ def _frequencies(size: int, device: torch.device | str = "cpu") -> Float[Tensor,
     return 2 * math.pi / (2.0 * (_LONGEST / 2) ** number)
 
 
-def _aims(config: TRMConfig) -> Float[Tensor, "2 heads 1 size"]:
+def _neighbour_queries_and_keys(config: TRMConfig) -> Float[Tensor, "2 heads 1 size"]:
     """What is added to queries and keys, so that a head looks at one neighbour; 0 for the others.
 
-    Constants alone score highest where their rotations agree: with queries turned beforehand by
+    Constants alone score highest where their rotations agree: with queries rotated beforehand by
     a move's rotation, at the cell that is this move away.
     """
     size = config.width // config.heads
     frequency = _frequencies(size)
-    length = (_AIM * math.sqrt(size) / (1 - frequency.cos()).sum()).sqrt()
-    aims = torch.zeros(2, config.heads, 1, size)
+    length = (_NEIGHBOUR_SCORE * math.sqrt(size) / (1 - frequency.cos()).sum()).sqrt()
+    constants = torch.zeros(2, config.heads, 1, size)
     for head, move in enumerate(_MOVES[: config.neighbour_heads]):
         angle = (torch.tensor(move)[:, None] * frequency).flatten()
-        aims[0, head] = length * torch.cat([angle.cos(), angle.sin()])
-        aims[1, head] = length * torch.cat([torch.ones_like(angle), torch.zeros_like(angle)])
-    return aims
+        constants[0, head] = length * torch.cat([angle.cos(), angle.sin()])
+        constants[1, head] = length * torch.cat([torch.ones_like(angle), torch.zeros_like(angle)])
+    return constants
 
 
 def _norm_over_tokens(
@@ -188,10 +195,10 @@ def _norm_over_tokens(
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """Rotary positions: pairs of numbers turned by angles (batch, 1, tokens, size / 2)."""
+    """Rotary positions: pairs of numbers rotated by angles (batch, 1, tokens, size / 2)."""
     one, two = x.chunk(2, -1)
-    turned = torch.cat([one * cosine - two * sine, one * sine + two * cosine], -1)
-    return turned.to(x.dtype)
+    rotated = torch.cat([one * cosine - two * sine, one * sine + two * cosine], -1)
+    return rotated.to(x.dtype)
 
 
 class Net(nn.Module):
@@ -245,10 +252,6 @@ class TRM(Recurrence):
             start = torch.randn(config.width, generator=generator).clamp(-2, 2)
             self.register_buffer(name, start, persistent=False)
 
-    @property
-    def width(self) -> int:
-        return self.config.width
-
     def compile_step(self) -> None:
         self.net.compile(dynamic=False)
 
@@ -268,9 +271,7 @@ class TRM(Recurrence):
         per_token = layers * STORED_WIDTHS + 2 * kept_states  # both latents of a state
         return 2 * self.task.tokens * self.config.width * per_token
 
-    def auxiliary_loss(
-        self, state: State, exact: Float[Tensor, " batch"]
-    ) -> Float[Tensor, " batch"]:
+    def halting_loss(self, state: State, exact: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """Cross-entropy of the halting logit: is the answer right?"""
         halt = state.u["halt"][:, 0]
         return functional.binary_cross_entropy_with_logits(halt, exact, reduction="none")

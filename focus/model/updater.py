@@ -44,9 +44,9 @@ class UpdaterConfig(Settings, section="solver.updater"):
     """Sizes of the updater; the paper's where it gives them."""
 
     width: Annotated[int, AtLeast(1)] = 256  # hidden size
-    layers: Annotated[int, AtLeast(1)] = 2
-    heads: Annotated[int, AtLeast(1)] = 4
-    dropout: Annotated[float, Share()] = 0.05
+    layers: Annotated[int, AtLeast(1)] = 2  # transformer layers of a step
+    heads: Annotated[int, AtLeast(1)] = 4  # attention heads
+    dropout: Annotated[float, Share()] = 0.05  # of what each half of a layer adds
     answer_scale: float = 0.8  # alpha, multiplier on the predicted increment (0.8 / 0.5)
     # share of the answer's logits that is forgotten at each step (ours)
     answer_decay: Annotated[float, Share()] = 0.0
@@ -162,10 +162,6 @@ class Updater(Recurrence):
         self.register_buffer("low", low, persistent=False)
         self.register_buffer("high", high, persistent=False)
         self.flat: FlatParameters | None = None
-
-    @property
-    def width(self) -> int:
-        return self.config.width
 
     def compile_step(self) -> None:
         self.flat = FlatParameters(self, "_revise", _OF_A_STEP)

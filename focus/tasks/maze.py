@@ -20,7 +20,7 @@ from focus.engines import maze_generator, maze_search
 from focus.engines.maze_search import GOAL, OPEN, START, WALL
 from focus.errors import UserError
 from focus.random import Stream, normal, uniform
-from focus.settings import METHOD
+from focus.settings import Role
 from focus.tasks import drawing
 from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
 from focus.tasks.maze_tokens import (
@@ -55,7 +55,7 @@ class Maze(Task):
     min_path: int = 0  # generated mazes: least moves from start to goal; 0 = 109 at 30x30
     wall_share: tuple[float, float] = (0.30, 0.46)  # generated mazes: range of the wall share
     # How z is read: canonical walks from the goal along parents, threshold marks likely path cells
-    decoder: Annotated[Literal["canonical", "threshold"], METHOD] = "canonical"
+    decoder: Annotated[Literal["canonical", "threshold"], Role.METHOD] = "canonical"
     lambda_dice: float = 0.40  # weight of the soft Dice loss (lambda_dice)
     lambda_rank: float = 0.04  # weight of V_rank (lambda_rank)
     lambda_dec: float = 0.10  # weight of V_dec (lambda_dec)

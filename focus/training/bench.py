@@ -77,22 +77,23 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     trainer = Trainer(config, Path("."), device)
     runner, interval = trainer.step_runner, config.encode_interval
     between = interval > 1  # the updater learns more often than the adapter
-    nothing_moves = replace(scheduled(0, config), learning_rate_share=0.0)
+    # A TRM at its own depth, and weights that stay where they are.
+    at_rest = replace(scheduled(0, config), learning_rate_share=0.0, depth=None)
 
     def encode() -> None:
-        for minibatch, share in trainer.share:
-            runner.encode(0, minibatch, share)
+        for minibatch, rows in trainer.local_minibatches:
+            runner.encode(0, minibatch, rows)
             runner.backward_encoder(1)
 
     def updates(replays: bool, stage: Stage) -> None:
         """All updates between two encodings."""
-        runner.begin(0, nothing_moves)
+        runner.begin(0, at_rest)
         for number in range(interval):
-            for minibatch, share in trainer.share:
+            for minibatch, rows in trainer.local_minibatches:
                 if number == 0:
-                    runner.encode(0, minibatch, share)
+                    runner.encode(0, minibatch, rows)
                 drawn_at = number % config.encode_batches
-                runner.accumulate(drawn_at, minibatch, share, replays, stage)
+                runner.accumulate(drawn_at, minibatch, rows, replays, stage)
                 if number == interval - 1:
                     runner.backward_encoder(interval)
             if between:
@@ -115,7 +116,7 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
             if config.replay.selects:
                 choosing = _selection(trainer, stage)[1]
                 taken = seconds_of(partial(runner.run, choosing, choosing), device, repeats)
-                selection[name] = round(len(trainer.share) * taken / replayed, 3)
+                selection[name] = round(len(trainer.local_minibatches) * taken / replayed, 3)
     finish = seconds_of(
         lambda: runner.finish(1, *(("updater",) if between else ())), device, repeats
     )

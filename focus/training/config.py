@@ -9,7 +9,7 @@ from focus.curation.config import CurationConfig, ReplayConfig
 from focus.errors import UserError
 from focus.model.base import SolverConfig
 from focus.serialization import build, read_values
-from focus.settings import AXIS, METHOD, RUNTIME, Above, AtLeast, Settings, Share, walk
+from focus.settings import Above, AtLeast, Role, Settings, Share, walk
 from focus.tasks import Sudoku, Task
 from focus.tasks.base import StepWeights
 
@@ -83,8 +83,8 @@ class DeepSupervisionConfig(Settings, section="deep-supervision"):
 class RunConfig(Settings):
     """A complete run."""
 
-    recipe: Annotated[str, RUNTIME] = ""  # the recipe that it began with
-    method: Annotated[str, METHOD] = "focus"  # the method's name in tables
+    recipe: Annotated[str, Role.RUNTIME] = ""  # the recipe that it began with
+    method: Annotated[str, Role.METHOD] = "focus"  # the method's name in tables
     task: Task = field(default_factory=Sudoku)
     solver: SolverConfig = field(default_factory=SolverConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
@@ -97,26 +97,27 @@ class RunConfig(Settings):
     # updates made from each encoding; the adapter learns once for all of them
     updates_per_encode: Annotated[int, AtLeast(1)] = 1
     # base rollout, back-propagated through all
-    steps: Annotated[int, AtLeast(1), METHOD] = 16
-    step_weights: Annotated[StepWeights, METHOD] = "linear"
-    eval_steps: Annotated[int, AtLeast(1), METHOD] = 128  # K of validation
-    eval_every: Annotated[int, AtLeast(1), RUNTIME] = 1000  # updates between validations
-    eval_rows: Annotated[int, AtLeast(1), RUNTIME] = 1000  # validation puzzles, at most
+    steps: Annotated[int, AtLeast(1), Role.METHOD] = 16
+    # how much the loss of each step of the base rollout counts
+    step_weights: Annotated[StepWeights, Role.METHOD] = "linear"
+    eval_steps: Annotated[int, AtLeast(1), Role.METHOD] = 128  # K of validation
+    eval_every: Annotated[int, AtLeast(1), Role.RUNTIME] = 1000  # updates between validations
+    eval_rows: Annotated[int, AtLeast(1), Role.RUNTIME] = 1000  # validation puzzles, at most
     # validations in a row without a better one that end a run; 0 = none do
-    patience: Annotated[int, AtLeast(0), RUNTIME] = 0
-    log_every: Annotated[int, AtLeast(1), RUNTIME] = 50  # updates between lines of metrics
-    save_every: Annotated[int, AtLeast(1), RUNTIME] = 1000  # updates between checkpoints
+    patience: Annotated[int, AtLeast(0), Role.RUNTIME] = 0
+    log_every: Annotated[int, AtLeast(1), Role.RUNTIME] = 50  # updates between lines of metrics
+    save_every: Annotated[int, AtLeast(1), Role.RUNTIME] = 1000  # updates between checkpoints
     # small training state in small files, to move between machines
-    portable: Annotated[bool, RUNTIME] = False
-    capture: Annotated[bool, RUNTIME] = True  # on a GPU: replay updates as CUDA graphs
-    compile: Annotated[bool, RUNTIME] = True  # on a GPU: compile the updater
+    portable: Annotated[bool, Role.RUNTIME] = False
+    capture: Annotated[bool, Role.RUNTIME] = True  # on a GPU: replay updates as CUDA graphs
+    compile: Annotated[bool, Role.RUNTIME] = True  # on a GPU: compile the updater
     # source of puzzles; "" = $FOCUS_DATA or the generator
-    data: Annotated[str, RUNTIME] = ""
+    data: Annotated[str, Role.RUNTIME] = ""
     more_data: tuple[str, ...] = ()  # further training puzzles: splits of the source, CSV files
     # share of examples drawn from the training split beside them
     train_share: Annotated[float, Share()] = 0.5
-    augment: bool = True
-    seed: Annotated[int, AXIS] = 42
+    augment: bool = True  # train on random symmetries of the puzzles
+    seed: Annotated[int, Role.AXIS] = 42  # of weights and of every draw
 
     @property
     def encode_interval(self) -> int:
@@ -224,7 +225,7 @@ def first_difference(one: RunConfig, other: RunConfig) -> str | None:
     ours, theirs = (
         {
             "task": config.task.name,
-            **{name: value for name, role, value in walk(config) if role != RUNTIME.name},
+            **{name: value for name, role, value in walk(config) if role is not Role.RUNTIME},
         }
         for config in (one, other)
     )

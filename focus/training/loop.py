@@ -59,10 +59,12 @@ class Trainer:
         `distilled` is told for how many puzzles a teacher has made soft targets, of how many.
         """
         self.config, self.folder, self.device, self.processes = config, folder, device, processes
-        self.share = processes.share(config.optimizer.batch, config.optimizer.accumulate)
+        self.local_minibatches = processes.share(
+            config.optimizer.batch, config.optimizer.accumulate
+        )
         if config.deep_supervision.steps and processes.count > 1:
             raise UserError(
-                "deep_supervision.steps (teachers) runs in one process; its states are not shared"
+                "deep-supervision.steps (a TRM) runs in one process; its states are not shared"
             )
         torch.manual_seed(config.seed)
         self.model = build_model(config.task, config.solver)
@@ -86,8 +88,8 @@ class Trainer:
                 soft_targets(config.task, rows, config.teacher, device, distilled),
             )  # fmt: skip
         rows = rows.to(device)
-        share = self.share[0][1]
-        objective = make_objective(self.model, config, rows, share.stop - share.start, distillation)
+        local = self.local_minibatches[0][1]
+        objective = make_objective(self.model, config, rows, local.stop - local.start, distillation)
         sampler = Sampler(rows, len(tables[0]), config)
         self.step_runner = StepRunner(
             self.model, sampler, objective, config, device, processes.rank
@@ -105,9 +107,9 @@ class Trainer:
         now = scheduled(n, config)
         runner.begin(n, now)
         if config.encode_interval == 1:
-            for minibatch, share in self.share:
-                runner.encode(n, minibatch, share)
-                self._accumulate(n, minibatch, share, now)
+            for minibatch, rows in self.local_minibatches:
+                runner.encode(n, minibatch, rows)
+                self._accumulate(n, minibatch, rows, now)
                 runner.backward_encoder(1)
             self._finish()
         else:
@@ -116,19 +118,19 @@ class Trainer:
 
     def _update_between_encodings(self, number: int, now: Scheduled) -> None:
         """The language model encodes at the first update of an interval and learns at the last."""
-        ((minibatch, share),) = self.share
+        ((minibatch, rows),) = self.local_minibatches
         interval, first = self.config.encode_interval, self.update - number
         if number == 0:
-            self.step_runner.encode(first, minibatch, share)
-        self._accumulate(first + number % self.config.encode_batches, minibatch, share, now)
+            self.step_runner.encode(first, minibatch, rows)
+        self._accumulate(first + number % self.config.encode_batches, minibatch, rows, now)
         self._finish("updater")
         if number == interval - 1:
             self.step_runner.backward_encoder(interval)
             self._finish("adapter")
 
-    def _accumulate(self, drawn_at: int, minibatch: int, share: slice, now: Scheduled) -> None:
+    def _accumulate(self, drawn_at: int, minibatch: int, rows: slice, now: Scheduled) -> None:
         replays = self.replays(minibatch, now.replay_probability)
-        self.step_runner.accumulate(drawn_at, minibatch, share, replays, now.stage)
+        self.step_runner.accumulate(drawn_at, minibatch, rows, replays, now.stage)
 
     def _finish(self, *names: str) -> None:
         self.processes.add_up(self.step_runner.optimizer.gradients(*names))

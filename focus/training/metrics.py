@@ -55,7 +55,7 @@ class MetricSums:
         self._add(replayed=losses.replayed.sum())
         if selection is None or selection.scores is None:
             return
-        scores, chosen = selection.scores, selection.eligible.float()
+        scores, chosen = selection.scores, selection.from_candidates.float()
         self._add(replayed_solved=selection.solved.sum())
         stuck = ((scores.defect - at_rest).abs() < _AT_REST) * chosen
         self._add(stuck=stuck.sum(), D=(scores.defect * chosen).sum())

@@ -1,8 +1,12 @@
 """What moves the weights: AdamW, or Muon for the matrices inside the updater's layers.
 
 The trained weights fall into two parts, the updater (with G_psi) and the adapter, because the
-adapter may learn once for several updates of the updater. Learning rates are tensors on a GPU, so
-that a captured update stays valid while they change.
+adapter may learn once for several updates of the updater.
+
+An optimizer of another kind is chosen in `make_parts`. Its groups have the key `peak`; on a GPU
+their learning rate is a tensor, so that a captured update stays valid while it changes, and the
+state of every weight is there from the start. What its state holds is saved under its own names;
+`memory.py` counts two tensors a weight.
 """
 
 from collections.abc import Sequence
@@ -97,9 +101,9 @@ def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfi
     adapter = [name for name in named if "lora_" in name]
     updater = [name for name in named if "lora_" not in name]
     layers = (".blocks.", ".net.layers.")  # of an updater, of a TRM
-    inner = {n for n in updater if any(word in n for word in layers) and named[n].ndim == 2}
-    if config.kind == "adamw":
-        inner = set()
+    by_muon = {n for n in updater if any(word in n for word in layers) and named[n].ndim == 2}
+    if config.kind != "muon":
+        by_muon = set()
     parts = []
     for part, names, peak in (
         ("updater", updater, config.learning_rate),
@@ -107,9 +111,9 @@ def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfi
     ):
         if not names:
             continue
-        plain = [named[name] for name in names if name not in inner]
+        plain = [named[name] for name in names if name not in by_muon]
         optimizers: list[torch.optim.Optimizer] = [_adamw(plain, peak, config)]
-        if matrices := [(name, named[name]) for name in names if name in inner]:
+        if matrices := [(name, named[name]) for name in names if name in by_muon]:
             optimizers.append(Muon(matrices, peak, config))
         weights: list[Tensor] = [named[name] for name in names]
         parts.append(Part(part, weights, [averages[name] for name in names], optimizers))
@@ -176,8 +180,8 @@ class Muon(torch.optim.Optimizer):
         changes = []
         for count in self.stacked:
             parts = [
-                solved[shape][place].T if turned else solved[shape][place]
-                for shape, place, turned in (next(at) for _ in range(count))
+                solved[shape][place].T if transposed else solved[shape][place]
+                for shape, place, transposed in (next(at) for _ in range(count))
             ]
             changes.append(torch.cat(parts))
         torch._foreach_mul_(changes, group["lr"])

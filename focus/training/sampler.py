@@ -23,22 +23,22 @@ class Sampler:
         self.rows, self.own_rows, self.config = rows, own_rows, config
 
     def examples(
-        self, minibatch: int | Int[Tensor, ""], share: slice, device: str
+        self, minibatch: int | Int[Tensor, ""], rows: slice, device: str
     ) -> Int[Tensor, " batch"]:
         """The numbers in the whole batch of the examples that this process has of a mini-batch."""
         size = self.config.optimizer.batch // self.config.optimizer.accumulate
-        return minibatch * size + torch.arange(share.start, share.stop, device=device)
+        return minibatch * size + torch.arange(rows.start, rows.stop, device=device)
 
     def batch(
         self, update: Tensor, drawn_at: Tensor, example: Int[Tensor, " batch"],
-        read: Tensor | None = None,
+        hidden: Tensor | None = None,
     ) -> Batch:  # fmt: skip
         """The mini-batch of an update, of puzzles that were drawn for `drawn_at` (one or each)."""
         seed = self.config.seed
         row, symmetry = self._draw(drawn_at, example)
         x, y = self._puzzles(row, symmetry)
         keys = example_keys(seed, update, example)
-        return Batch(x, y, keys, example_keys(seed, drawn_at, example), row, symmetry, read)
+        return Batch(x, y, keys, example_keys(seed, drawn_at, example), row, symmetry, hidden)
 
     def problems(self, drawn_at: Tensor, example: Int[Tensor, " batch"]) -> Problem:
         """x alone."""

@@ -22,7 +22,7 @@ from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.optimizer import Part
 
 _SHARD = 15 * 2**20  # bytes
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_OTHERS = ("weights", "average", "metric_sums", "carried", "scale")  # what is no moment
 _LARGEST_8_BIT = 448.0  # of float8_e4m3fn
 
 Tensors = dict[str, Tensor]
@@ -98,7 +98,7 @@ def load_state(
 
     weights = part("weights")
     average = part("average") or {name: value.clone() for name, value in weights.items()}
-    moments = {key: value for key, value in tensors.items() if key.split("/")[0] in _MOMENTS}
+    moments = {key: value for key, value in tensors.items() if key.split("/")[0] not in _OTHERS}
     metric_sums = [value for _, value in sorted(part("metric_sums").items())]
     counters = json.loads((folder / "trainer.json").read_text(encoding="utf-8"))
     return weights, average, moments, metric_sums, counters, part("carried")

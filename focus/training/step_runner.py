@@ -7,7 +7,6 @@ that a captured graph stays valid; there is a graph for each branch of the objec
 waits for the device. Results equal the eager step's to float tolerance.
 """
 
-import math
 from collections.abc import Callable, Hashable
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from focus.cuda_graphs import Graphs
 from focus.curation.config import Stage
+from focus.curation.defect import defect_at_rest
 from focus.model.base import Model
 from focus.model.precision import mixed_precision
 from focus.training.config import RunConfig
@@ -45,10 +45,10 @@ class StepRunner:
             torch.zeros((), dtype=torch.long, device=device) for _ in range(4)
         )
         self.finite = torch.ones((), dtype=torch.bool, device=device)
-        backbone = getattr(model, "backbone", None)
-        self.encoder_cache: EncoderCache | None = None
-        if backbone is not None and backbone.encodes_ahead:
-            self.encoder_cache = EncoderCache(backbone, config.encode_batches)
+        backbone = model.ahead_encoder()
+        self.encoder_cache = (
+            None if backbone is None else EncoderCache(backbone, config.encode_batches)
+        )
         # A model that writes reads its target on the host: no graph can hold that.
         writes = config.solver.answer == "written"
         self.captured = config.capture and device != "cpu" and not writes
@@ -62,18 +62,18 @@ class StepRunner:
         self.update.fill_(update)
         self.optimizer.set_learning_rates(scheduled.learning_rate_share)
 
-    def encode(self, first: int, minibatch: int, share: slice) -> None:
+    def encode(self, first: int, minibatch: int, rows: slice) -> None:
         """Let the language model read the puzzles of the next `encode_batches` updates."""
         if self.encoder_cache is None:
             return
         count = self.config.encode_batches
-        example = self.sampler.examples(minibatch, share, self.device)
+        example = self.sampler.examples(minibatch, rows, self.device)
         updates = first + torch.arange(count, device=self.device)
         x = self.sampler.problems(updates.repeat_interleave(len(example)), example.repeat(count))
         self.encoder_cache.encode(x)
 
     def accumulate(
-        self, drawn_at: int, minibatch: int, share: slice, replays: bool, stage: Stage
+        self, drawn_at: int, minibatch: int, rows: slice, replays: bool, stage: Stage
     ) -> None:
         """Add the gradients of a mini-batch, or of this process's part of it.
 
@@ -82,8 +82,8 @@ class StepRunner:
         self.drawn_at.fill_(drawn_at)
         self.minibatch.fill_(minibatch)
         self.slot.fill_(drawn_at % self.config.encode_batches)
-        key = (share.start, share.stop, self.objective.branch(replays, stage))
-        self.run(key, lambda: self._accumulate(share, replays, stage))
+        key = (rows.start, rows.stop, self.objective.branch(replays, stage))
+        self.run(key, lambda: self._accumulate(rows, replays, stage))
 
     def backward_encoder(self, updates: int) -> None:
         """Pass what the last updates found back through the language model."""
@@ -97,33 +97,31 @@ class StepRunner:
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do a piece of work: eagerly, or as a graph."""
-        if self._graphs is not None and self.captured:
+        if self._graphs is not None:
             self._graphs.run(key, work)
         else:
             work()
 
-    def _accumulate(self, share: slice, replays: bool, stage: Stage) -> None:
-        # One copy of the weights in bf16 for all steps.
-        with mixed_precision(torch.device(self.device)):
-            self._add_gradients(share, replays, stage)
+    def _accumulate(self, rows: slice, replays: bool, stage: Stage) -> None:
+        with mixed_precision(torch.device(self.device)):  # one copy of the weights in bf16
+            self._add_gradients(rows, replays, stage)
 
-    def _add_gradients(self, share: slice, replays: bool, stage: Stage) -> None:
+    def _add_gradients(self, rows: slice, replays: bool, stage: Stage) -> None:
         config, cache = self.config, self.encoder_cache
-        example = self.sampler.examples(self.minibatch, share, self.device)
-        drawn_at = self.objective.drawn_at(self.update, self.drawn_at)
-        read = None if cache is None else cache.get(self.slot)
-        batch = self.sampler.batch(self.update, drawn_at, example, read)
+        example = self.sampler.examples(self.minibatch, rows, self.device)
+        drawn_at = self.objective.draw_puzzles(self.update, self.drawn_at)
+        hidden = None if cache is None else cache.get(self.slot)
+        batch = self.sampler.batch(self.update, drawn_at, example, hidden)
         losses = self.objective.losses(batch, replays, stage)
-        # Lines 22 and 25 of Algorithm 1: the sum over all mini-batches, over their examples.
+        # [22] and [25] of Algorithm 1: the sum over all mini-batches, over their examples.
         loss = (losses.base + config.replay.weight * losses.auxiliary).sum()
         loss = loss / config.optimizer.batch
         loss.backward()
-        if cache is not None and read is not None and read.grad is not None:
-            cache.accumulate_grad(self.slot, read.grad)
+        if cache is not None and hidden is not None and hidden.grad is not None:
+            cache.accumulate_grad(self.slot, hidden.grad)
         losses = self.objective.after_backward(batch, losses, stage)
         self.finite.logical_and_(loss.isfinite())
-        at_rest = -stage.h * math.log(config.curation.rho)
-        self.metric_sums.add_batch(loss, losses, at_rest)
+        self.metric_sums.add_batch(loss, losses, defect_at_rest(stage.h, config.curation.rho))
 
     def _finish(self, processes: int, names: tuple[str, ...]) -> None:
         alone = names == ("adapter",)  # learns once for several updates

@@ -116,7 +116,10 @@ def _repair(
     decoded = task.decode(z, x)[:, 0]
     codes = task.answer_codes(decoded, every)
     codes[0] = question  # s_0 knows nothing of the answer; what it decodes to is chance
-    valid = task.judge(question[None].repeat(steps + 1, 0), codes).valid
+    if task.valid_is_correct:
+        valid = task.obeys(decoded, every).cpu().numpy()
+    else:  # a shortest path, not any route; there is nothing to search for in a maze
+        valid = task.judge(question[None].repeat(steps + 1, 0), codes).valid
     valid[0] = False
     right, curves = None, _NO_CURVES
     if solution is not None:

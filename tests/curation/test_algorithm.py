@@ -152,7 +152,7 @@ def scripted_selection(task, curves, K_p, h, candidates, restore=True, **setting
 def test_sudoku_never_replays_what_the_rollout_solved():
     curves = [lambda t: 0.0, lambda t: 0.5 * t]  # stuck; solved from the first step on
     chosen = scripted_selection(Sudoku(box=2), curves, 16, 4, (0, 2, 4, 8, 12))
-    assert chosen.eligible.tolist() == [True, False]
+    assert chosen.from_candidates.tolist() == [True, False]
     assert chosen.scores.defect[0].item() == pytest.approx(-4 * math.log(RHO), abs=1e-5)
     assert chosen.scores.step[0] == 0
 
@@ -161,7 +161,7 @@ def test_maze_replays_exact_states_that_are_lost_again():
     task = Maze(size=6, min_path=6)
     keeps, loses = (lambda t: 8.0), (lambda t: 8.0 if t < 8 else 0.0)
     chosen = scripted_selection(task, [keeps, loses], 16, 4, (0, 2, 4, 6, 8, 10, 12))
-    assert chosen.eligible.tolist() == [False, True]
+    assert chosen.from_candidates.tolist() == [False, True]
     # Exact at 4 and 6 and lost at 8 and 10, or not exact from 8 on; 8 and later are stuck.
     assert chosen.scores.step[1] >= 4
 
@@ -213,7 +213,7 @@ def test_gradients_reach_all_parts_from_base_and_replay_and_not_the_saved_state(
         "base": task.loss(rolled, x, y).sum(),
         "replay": replay(solver, x, y, conditioning, selection, config).sum(),
     }
-    assert selection.eligible.any()
+    assert selection.from_candidates.any()
     for name, loss in parts.items():
         solver.zero_grad()
         loss.backward(retain_graph=True)
@@ -254,7 +254,7 @@ def test_examples_without_a_candidate_add_no_replay_loss():
     conditioning = solver.encode(x)
     config = CurationConfig(candidates=(0, 2, 4))
     selection = select(solver, x, y, conditioning, config)
-    none = replace(selection, eligible=torch.zeros(4, dtype=torch.bool))
+    none = replace(selection, from_candidates=torch.zeros(4, dtype=torch.bool))
     assert replay(solver, x, y, conditioning, none, config).tolist() == [0.0] * 4
 
 
@@ -282,7 +282,7 @@ def test_a_solved_rollout_is_replayed_from_its_exact_end_with_the_task_loss_alon
     config = CurationConfig(candidates=(0, 2, 4), replay_solved=True)
     selection = select(solver, x, y, conditioning, config)
     assert selection.solved.tolist() == [True, True, False, False]
-    assert selection.eligible.tolist() == [False, False, True, True]
+    assert selection.from_candidates.tolist() == [False, False, True, True]
     assert torch.equal(selection.state.z[:2], solved[:2])
     assert selection.state.u["step"][:, 0].tolist()[:2] == [8, 8]
     loss = replay(solver, x, y, conditioning, selection, config)
@@ -299,5 +299,5 @@ def test_half_of_the_solved_mazes_which_all_have_a_candidate_are_replayed_as_sol
         Maze(size=6, min_path=6), curves, 8, 4, (0, 2, 4), replay_solved=True
     )
     assert 4 <= chosen.solved.sum() <= 16
-    assert torch.equal(chosen.eligible, ~chosen.solved)
+    assert torch.equal(chosen.from_candidates, ~chosen.solved)
     assert torch.equal(chosen.state.u["memory"][:, 0] == 8, chosen.solved)

@@ -75,17 +75,17 @@ def test_differences_are_paired_by_seed_and_puzzle():
     assert "| -4.5 (-10.0 to +1.0; 1 of 2) |" in found[3]
 
 
-def test_a_taught_run_is_paired_with_the_same_method_untaught():
+def test_a_run_with_a_teacher_is_paired_with_the_same_method_without():
     plain = {
         "budget": budget(words()),
         "runs": [a_result("focus", 1, 50), a_result("random", 1, 50)],
     }
-    taught = {
+    with_teacher = {
         "budget": budget(words()),
         "runs": [a_result("focus", 1, 80), a_result("random", 1, 50)],
     }
-    found = table(taught, plain).splitlines()
-    assert "| to focus | to untaught |" in found[0]
+    found = table(with_teacher, plain).splitlines()
+    assert "| to focus | to no teacher |" in found[0]
     assert "| – | +30.0 (1 of 1) |" in found[2]
     assert "| -30.0 (1 of 1) | +0.0 (0 of 1) |" in found[3]
 

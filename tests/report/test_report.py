@@ -13,8 +13,8 @@ from focus.cli import main
 from focus.errors import UserError
 from focus.recipes import METHODS, recipe
 from focus.report import paper
+from focus.report.comparable import letter_settings
 from focus.report.runs import find_results
-from focus.report.settings import letter_settings
 from focus.report.table import GAP, Quoted, Rate, Table
 from focus.report.tables import all_tables, control_table, curation_table, label, seed_table
 from focus.serialization import to_json
@@ -126,6 +126,18 @@ def test_runs_of_different_settings_are_never_averaged(tmp_path):
     store(tmp_path / "again", config, {128: [True, True, True, True]})
     with pytest.raises(UserError, match="the same run evaluated twice"):
         letter_settings(find_results([tmp_path])[0])
+
+
+def test_a_method_whose_own_settings_were_changed_is_another_setting(tmp_path):
+    """Methods may differ in the penalty, two runs of one method may not be averaged then."""
+    config = a_run("sudoku/none/focus")
+    weaker = replace(config, curation=replace(config.curation, beta=0.01), seed=2)
+    store(tmp_path / "a", config, {128: [True, True]})
+    store(tmp_path / "b", weaker, {128: [False, True]})
+    store(tmp_path / "c", a_run("sudoku/none/no-penalty"), {128: [True, True]})
+    runs, notes = letter_settings(find_results([tmp_path])[0])
+    assert len({run.letter for run in runs[:2]}) == 2
+    assert all("focus's curation.beta" in note for note in notes)
 
 
 @pytest.mark.parametrize("about", [{"symmetry_retries": 8}, {"early_stop": True}])

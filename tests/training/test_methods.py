@@ -200,7 +200,7 @@ def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
     runner = trainer.step_runner
     batch = runner.sampler.batch(torch.tensor(0), torch.tensor(0), torch.arange(8))
     part = runner.objective.losses(batch, True, Stage(8, 4))
-    assert ((part.base > 0) != part.selection.eligible).all()
+    assert ((part.base > 0) != part.selection.from_candidates).all()
 
 
 def test_where_every_maze_has_a_candidate_its_replay_needs_no_fallback(tmp_path, data_folder):
@@ -213,11 +213,11 @@ def test_where_every_maze_has_a_candidate_its_replay_needs_no_fallback(tmp_path,
     )  # fmt: skip
     trainer = Trainer(config, tmp_path)
     algorithm = trainer.step_runner.objective.algorithm
-    assert not algorithm.fallback
+    assert not algorithm.may_be_empty
     batch = trainer.step_runner.sampler.batch(torch.tensor(0), torch.tensor(0), torch.arange(2))
     found = {}
     for fallback in (True, False):
-        part = replace(algorithm, fallback=fallback)(trainer.model, batch, True, Stage(16, 4))
+        part = replace(algorithm, may_be_empty=fallback)(trainer.model, batch, True, Stage(16, 4))
         assert not part.base.any()
         assert part.auxiliary.all()
         trainer.model.zero_grad()
@@ -276,12 +276,11 @@ def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
         recipe("sudoku"), data=str(data_folder), more_data=("extra",), train_share=0.25,
         solver=replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32)), augment=False,
     )  # fmt: skip
-    step = Trainer(config, tmp_path).step_runner
-    assert step.own_rows == 1000
-    assert len(step.rows) == 100_044
-    example = torch.arange(2000)
-    x, _ = step.batch(torch.tensor(0), example)
-    own = {tuple(row) for row in step.rows.question[:1000].tolist()}
+    sampler = Trainer(config, tmp_path).step_runner.sampler
+    assert sampler.own_rows == 1000
+    assert len(sampler.rows) == 100_044
+    x = sampler.problems(torch.tensor(0), torch.arange(2000))
+    own = {tuple(row) for row in sampler.rows.question[:1000].tolist()}
     share = sum(tuple(row) in own for row in x.grid.tolist()) / 2000
     assert share == pytest.approx(0.25, abs=0.04)
     with pytest.raises(UserError, match="names test"):

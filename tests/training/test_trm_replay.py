@@ -49,12 +49,12 @@ def test_a_puzzle_comes_back_where_a_rollout_would_have_been_selected(tmp_path, 
     keys = example_keys(config.seed, torch.tensor(STEPS - 1), example)
     choose = SelfTrajectory(selector_of(config), config.curation)
     wanted = choose(solver, minibatch(x, y, keys), solver.encode(x), Stage(STEPS, H))
-    assert wanted.eligible.any()
-    back = step.replay.until > 0
-    assert torch.equal(back, wanted.eligible)
+    assert wanted.from_candidates.any()
+    back = step.replay.replay_until > 0
+    assert torch.equal(back, wanted.from_candidates)
     assert torch.equal(step.carried.ended, ~back)
     assert torch.equal(step.carried.age[back], wanted.scores.step[back])
-    assert torch.equal(step.replay.until[back], wanted.scores.step[back] + H)
+    assert torch.equal(step.replay.replay_until[back], wanted.scores.step[back] + H)
     for name, tensor in wanted.state.tensors().items():
         torch.testing.assert_close(step.carried.state.tensors()[name][back], tensor[back])
     assert len(wanted.scores.step[back].unique()) > 1 or method == "energy-hard"
@@ -102,7 +102,7 @@ def test_belief_does_not_end_what_has_come_back(tmp_path):
     step.carried.age.zero_()
     for _ in range(STEPS):
         trainer.train_update()
-    back = step.replay.until > 0
+    back = step.replay.replay_until > 0
     believing(trainer, 5.0)
     trainer.train_update()
     assert torch.equal(~step.carried.ended, back)
@@ -116,7 +116,7 @@ def test_the_first_puzzles_that_begin_in_the_middle_do_not_come_back(tmp_path):
     late = step.carried.age > 0
     for _ in range(STEPS - 1):
         trainer.train_update()
-        assert not (step.replay.until[late & (step.carried.drawn == 0)] > 0).any()
+        assert not (step.replay.replay_until[late & (step.carried.drawn == 0)] > 0).any()
     assert late.any()
 
 

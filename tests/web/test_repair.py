@@ -73,7 +73,7 @@ def test_energy_defect_and_frontier_are_those_of_training(named, question, shown
         scores = task.diagnostics(task.decode(z[-1], x), x, y)
     assert repair["energy"][1:] == pytest.approx(task.energy(z, x, y)[:, 0].tolist(), abs=1e-4)
     assert len(repair["defect"]) == 21 - h
-    assert bool(chosen.eligible[0]), "an untrained solver solves nothing"
+    assert bool(chosen.from_candidates[0]), "an untrained solver solves nothing"
     assert repair["frontier"] == {"step": int(chosen.scores.step[0]), "replayed": True}
     assert repair["defect"][int(chosen.scores.step[0])] == pytest.approx(
         float(chosen.scores.defect[0]), abs=1e-4

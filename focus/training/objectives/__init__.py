@@ -7,10 +7,10 @@ from focus.model.solver import solver_of
 from focus.model.writer import Writer
 from focus.tasks.records import TensorRecord
 from focus.training.config import RunConfig
-from focus.training.objectives.base import Objective
 from focus.training.objectives.curated import Curated
 from focus.training.objectives.deep_supervision import DeepSupervision
 from focus.training.objectives.distillation import Distillation
+from focus.training.objectives.objective import Objective
 from focus.training.objectives.written import WrittenAnswers
 
 __all__ = ["Objective", "make_objective"]

@@ -46,7 +46,7 @@ class BaseRollouts:
         rollout = solver.roll(start, conditioning, x, self.steps)
         loss = solver.loss(rollout.answers, x, y, self.step_weights)
         exact = solver.task.exact(rollout.answers[-1], x, y).float()
-        loss = loss + self.halt_weight * solver.updater.auxiliary_loss(rollout.last, exact)
+        loss = loss + self.halt_weight * solver.updater.halting_loss(rollout.last, exact)
         for term in self.terms:
             loss = loss + term(rollout.answers, batch) * initial
         return BaseLoss(loss, exact, rollout.last)

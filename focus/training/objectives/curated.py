@@ -4,17 +4,17 @@ from collections.abc import Hashable, Sequence
 
 import torch
 
-from focus.curation.algorithm import Algorithm1, Choose, SelfTrajectory
+from focus.curation.algorithm import Algorithm1, SelfTrajectory, StateChooser
 from focus.curation.config import Stage
 from focus.curation.records import Batch, Losses
-from focus.curation.selectors import Frontier, HighestEnergy, Selector, Uniform
+from focus.curation.selectors import SELECTORS, Selector
 from focus.model.solver import Solver
 from focus.tasks.base import Task
 from focus.tasks.records import TensorRecord
 from focus.training.config import RunConfig
-from focus.training.objectives.base import Objective
-from focus.training.objectives.base_rollouts import BaseRollouts, Starts
+from focus.training.objectives.base_rollouts import BaseRollouts
 from focus.training.objectives.distillation import Distillation
+from focus.training.objectives.objective import Objective
 from focus.training.objectives.start_states import FixedMix, Mixture
 from focus.training.schedule import Scheduled
 
@@ -23,19 +23,14 @@ _AT_A_TIME = 1024  # puzzles
 
 def selector_of(config: RunConfig) -> Selector:
     """The selector of a replay method."""
-    selectors: dict[str, Selector] = {
-        "focus": Frontier(config.curation.gamma),
-        "random": Uniform(),
-        "energy-hard": HighestEnergy(),
-    }
-    return selectors[config.replay.method]
+    return SELECTORS[config.replay.method](config.curation.gamma)
 
 
-def choice_of(config: RunConfig) -> Choose:
-    """How a method chooses the states that are replayed; without replay it is never called."""
-    if config.replay.selects:
-        return SelfTrajectory(selector_of(config), config.curation)
-    return FixedMix(Mixture(config.replay.fixed_mixture))
+def chooser_of(config: RunConfig) -> StateChooser:
+    """How a method chooses the states that are replayed."""
+    if config.replay.method in ("fixed-mix", "none"):  # none never replays
+        return FixedMix(Mixture(config.replay.fixed_mixture))
+    return SelfTrajectory(selector_of(config), config.curation)
 
 
 class Curated(Objective):
@@ -43,22 +38,22 @@ class Curated(Objective):
 
     def __init__(
         self, solver: Solver, config: RunConfig, rows: TensorRecord,
-        distillation: Distillation | None = None, starts: Starts | None = None,
+        distillation: Distillation | None = None,
     ):  # fmt: skip
-        """`rows` are the training puzzles; `starts` takes the place of q_base."""
+        """`rows` are the training puzzles."""
         replay = config.replay
         self.solver, self.distillation = solver, distillation
         self.mixes = replay.base_mixture[0] < 1
         base = BaseRollouts(
-            config.steps, config.step_weights, starts or Mixture(replay.base_mixture),
+            config.steps, config.step_weights, Mixture(replay.base_mixture),
             config.deep_supervision.halt_weight, [] if distillation is None else [distillation],
         )  # fmt: skip
-        fallback = replay.selects and (
+        may_be_empty = replay.selects and (
             replay.base_always
             or not always_a_candidate(config.task, rows, config.curation.candidates)
         )
         self.algorithm = Algorithm1(
-            choice_of(config), base, config.curation, replay.base_always, fallback
+            chooser_of(config), base, config.curation, replay.base_always, may_be_empty
         )
 
     def begin(self, scheduled: Scheduled) -> None:

@@ -7,6 +7,7 @@ least number of steps drawn for it.
 
 from collections.abc import Hashable
 from contextlib import nullcontext
+from dataclasses import replace
 
 import torch
 from jaxtyping import Bool, Int
@@ -19,20 +20,25 @@ from focus.model.solver import Solver
 from focus.model.state import State
 from focus.tasks.records import TensorRecord
 from focus.training.config import RunConfig
+from focus.training.objectives.base_rollouts import BaseRollouts
 from focus.training.objectives.carried_states import CarriedStates
-from focus.training.objectives.curated import Curated, selector_of
+from focus.training.objectives.curated import selector_of
+from focus.training.objectives.objective import Objective
 from focus.training.objectives.trm_replay import TrmReplay
 from focus.training.schedule import Scheduled
 
 
-class DeepSupervision(Curated):
+class DeepSupervision(Objective):
     """Base rollouts that go on from carried states; puzzles may be replayed (`trm_replay.py`)."""
 
     def __init__(self, solver: Solver, config: RunConfig, rows: TensorRecord, batch: int):
         x, _ = solver.task.unpack(rows[torch.zeros(batch, dtype=torch.long)])
-        x = x.to(solver.device)
-        self.carried = CarriedStates(config.deep_supervision, solver.updater.initial(x))
-        super().__init__(solver, config, rows, starts=self._starts)
+        supervision = config.deep_supervision
+        self.solver = solver
+        self.carried = CarriedStates(supervision, solver.updater.initial(x.to(solver.device)))
+        self.base = BaseRollouts(
+            config.steps, config.step_weights, self._starts, supervision.halt_weight
+        )
         self.replay: TrmReplay | None = None
         if config.replay.method != "none":
             self.replay = TrmReplay(self.carried, solver, config.curation, selector_of(config))
@@ -41,31 +47,32 @@ class DeepSupervision(Curated):
     def _starts(
         self, solver: Solver, batch: Batch, conditioning: Conditioning, stage: Stage
     ) -> tuple[State, Bool[Tensor, " batch"]]:
-        initial = solver.updater.initial(batch.x)
-        return self.carried.start(initial), self.carried.ended
+        return self.carried.start(solver.updater.initial(batch.x)), self.carried.ended
 
     def begin(self, scheduled: Scheduled) -> None:
         self.depth = scheduled.depth
         if self.replay is not None:
             self.replay.probability.fill_(scheduled.replay_probability)
 
-    def drawn_at(self, update: Tensor, drawn_at: Tensor) -> Int[Tensor, " batch"]:
+    def draw_puzzles(self, update: Tensor, usual: Tensor) -> Int[Tensor, " batch"]:
         return self.carried.draw(update)
 
     def branch(self, replays: bool, stage: Stage) -> Hashable:
         return (self.depth, *(() if self.replay is None else stage))
 
     def losses(self, batch: Batch, replays: bool, stage: Stage) -> Losses:
-        updater = self.solver.updater
+        solver = self.solver
         if self.replay is not None:
-            self.replay.begin(self.carried.start(updater.initial(batch.x)), batch.x, batch.y)
-        with nullcontext() if self.depth is None else updater.at_depth(*self.depth):
-            return self.algorithm(self.solver, batch, False, stage)
+            start = self.carried.start(solver.updater.initial(batch.x))
+            self.replay.before_step(start, batch.x, batch.y)
+        with nullcontext() if self.depth is None else solver.updater.at_depth(*self.depth):
+            base = self.base(solver, batch, solver.encode(batch.x), stage, from_initial=False)
+        return replace(Losses.zero(batch), base=base.loss, exact=base.exact, last=base.last)
 
     def after_backward(self, batch: Batch, losses: Losses, stage: Stage) -> Losses:
         assert losses.last is not None
         self.carried.keep(losses.last, self.solver.updater, batch.puzzle_keys)
-        return losses if self.replay is None else self.replay.end(batch, losses, stage.h)
+        return losses if self.replay is None else self.replay.after_step(batch, losses, stage.h)
 
     def tensors(self) -> dict[str, Tensor]:
         replayed = {} if self.replay is None else self.replay.tensors()

@@ -52,4 +52,4 @@ class FixedMix:
         """Every example is replayed."""
         state, _ = self.mixture(solver, batch, conditioning, stage)
         no = torch.zeros_like(batch.keys, dtype=torch.bool)
-        return Selection(state, ~no, no, no)
+        return Selection(state, from_candidates=~no, solved=no, ends_exact=no)

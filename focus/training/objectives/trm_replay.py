@@ -1,12 +1,12 @@
-"""FOCUS for a model that is trained with carried states: puzzles come back at their own frontier.
+"""FOCUS for a TRM: a puzzle is trained on again from a state of its own trajectory.
 
 Deep supervision walks every puzzle along the model's trajectory, one step an update, so the states
 that FOCUS would select from are there already. What is needed of them is kept: the state at each
-candidate t, energy and exactness at every step. When a puzzle ends that has an eligible state, the
-selector chooses one by the defect over h steps, and with the replay probability the puzzle stays
-for h more updates from there instead of making room; whether it is believed does not end it then.
-No step of the model is made for it. A step of a TRM passes no gradient to the one before: there is
-no defect penalty. A puzzle comes back once.
+candidate t, energy and exactness at every step. When a puzzle would be replaced and has an eligible
+state, the selector chooses one by the defect over h steps, and with the replay probability the
+puzzle is replayed from there for h more updates; the halting logit does not end a replay. No extra
+step of the model is made. A step of a TRM passes no gradient to the one before: there is no defect
+penalty. A puzzle is replayed once.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ from focus.training.objectives.carried_states import CarriedStates
 
 
 class TrmReplay:
-    """What is known of the stays of a batch's puzzles."""
+    """The trajectories of a batch's puzzles so far, and which of them are being replayed."""
 
     def __init__(
         self, carried: CarriedStates, solver: Solver, curation: CurationConfig,
@@ -50,16 +50,18 @@ class TrmReplay:
         self.energy = torch.zeros(steps + 1, batch, device=device)
         self.exact = torch.zeros(steps + 1, batch, dtype=torch.bool, device=device)
         self.visited = torch.zeros_like(self.exact)  # steps of the present stay
-        self.until = torch.zeros(batch, dtype=torch.long, device=device)  # 0: not come back
+        self.replay_until = torch.zeros(
+            batch, dtype=torch.long, device=device
+        )  # 0: it is not replayed
         self.probability = torch.zeros((), device=device)
 
     @torch.no_grad()
-    def begin(self, start: State, x: Problem, y: Target) -> None:
-        """Before a step: remember where it starts from."""
+    def before_step(self, start: State, x: Problem, y: Target) -> None:
+        """Remember where the step starts from."""
         age = self.carried.age
         fresh = self.carried.ended  # these were drawn for this update
         self.visited.logical_and_(~fresh)
-        self.until.masked_fill_(fresh, 0)
+        self.replay_until.masked_fill_(fresh, 0)
         self._note(age, start, x, y)
         slot = self._slot[age]
         kept = choose(self._wanted[age], start.detach(), self._state_in(slot))
@@ -67,23 +69,26 @@ class TrmReplay:
             self.states[name][slot, self._row] = value
 
     @torch.no_grad()
-    def end(self, batch: Batch, losses: Losses, h: int) -> Losses:
-        """After a step, when `carried` has decided who ends: who comes back (`eligible`), where."""
+    def after_step(self, batch: Batch, losses: Losses, h: int) -> Losses:
+        """Decide which of the puzzles that end are replayed, and from where."""
         carried, keys = self.carried, batch.keys
         self._note(carried.age, carried.state, batch.x, batch.y)
-        back_before = self.until > 0
-        carried.ended.copy_(torch.where(back_before, carried.age >= self.until, carried.ended))
+        was_replaying = self.replay_until > 0
+        carried.ended.copy_(
+            torch.where(was_replaying, carried.age >= self.replay_until, carried.ended)
+        )
         selection = self._select(h, keys)
-        whole = self.visited[0]  # the first puzzles of a run begin as if they had been here
-        back = carried.ended & ~back_before & whole & selection.eligible
-        back &= uniform(keys, Stream.TRM_REPLAY_COIN) < self.probability
+        from_start = self.visited[0]  # the first puzzles of a run begin in the middle
+        replayed = carried.ended & ~was_replaying & from_start & selection.from_candidates
+        replayed &= uniform(keys, Stream.TRM_REPLAY_COIN) < self.probability
         assert selection.scores is not None
-        step, replayed = selection.scores.step, back_before.float()
-        carried.state.copy_(choose(back, selection.state, carried.state))
-        carried.age.copy_(torch.where(back, step, carried.age))
-        self.until.copy_(torch.where(back, step + h, self.until))
-        carried.ended.logical_and_(~back)
-        return replace(losses, replayed=replayed, selection=replace(selection, eligible=back))
+        step = selection.scores.step
+        carried.state.copy_(choose(replayed, selection.state, carried.state))
+        carried.age.copy_(torch.where(replayed, step, carried.age))
+        self.replay_until.copy_(torch.where(replayed, step + h, self.replay_until))
+        carried.ended.logical_and_(~replayed)
+        selection = replace(selection, from_candidates=replayed)
+        return replace(losses, replayed=was_replaying.float(), selection=selection)
 
     def _note(self, age: Int[Tensor, " batch"], state: State, x: Problem, y: Target) -> None:
         z = state.z.detach()[None]
@@ -116,5 +121,5 @@ class TrmReplay:
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an update changes, by name."""
-        named = {n: getattr(self, n) for n in ("energy", "exact", "visited", "until")}
+        named = {n: getattr(self, n) for n in ("energy", "exact", "visited", "replay_until")}
         return {**named, **{f"states.{name}": kept for name, kept in self.states.items()}}

@@ -1,11 +1,11 @@
 """Direct LoRA SFT: cross-entropy of the answer that the language model writes."""
 
-import torch
+from dataclasses import replace
 
 from focus.curation.config import Stage
 from focus.curation.records import Batch, Losses
 from focus.model.writer import Writer
-from focus.training.objectives.base import Objective
+from focus.training.objectives.objective import Objective
 
 
 class WrittenAnswers(Objective):
@@ -15,5 +15,4 @@ class WrittenAnswers(Objective):
         self.writer = writer
 
     def losses(self, batch: Batch, replays: bool, stage: Stage) -> Losses:
-        zero = torch.zeros(len(batch.keys), device=batch.keys.device)
-        return Losses(self.writer.loss(batch.x, batch.y), zero, zero, zero)
+        return replace(Losses.zero(batch), base=self.writer.loss(batch.x, batch.y))

@@ -12,10 +12,10 @@ from string import ascii_uppercase
 
 from focus.errors import UserError
 from focus.report.runs import Evaluated
-from focus.settings import walk
+from focus.settings import Role, walk
 
 # What TRMs must have in common among themselves.
-_OF_A_TRM = ("solver.trm.", "optimizer.", "deep_supervision.", "more_data")
+_OF_A_TRM = ("task.decoder", "solver.trm.", "optimizer.", "deep_supervision.", "more_data")
 
 
 def letter_settings(runs: Sequence[Evaluated]) -> tuple[list[Evaluated], list[str]]:
@@ -42,23 +42,22 @@ def _setting(run: Evaluated) -> dict[str, str | None]:
     """All that must agree, by dotted name; None agrees with anything."""
     fields = list(walk(run.config))
     setting: dict[str, str | None] = {
-        name: json.dumps(value) for name, role, value in fields if role == "identity"
+        name: json.dumps(value) for name, role, value in fields if role is Role.IDENTITY
     }
     setting["data"] = Path(run.config.data).name
     setting["test puzzles"] = str(next(iter(run.results.values()))["n"])
     setting["symmetry_retries"] = str(run.symmetry_retries)
     setting["early_stop"] = str(run.early_stop)
     # Nothing is trained, or by another recipe.
-    is_trm = run.method.startswith("trm")
+    is_trm = run.config.solver.answer == "trm"
     if run.method == "base" or is_trm:
         same = ("task.", "data", "test puzzles", "symmetry_retries", "early_stop")
         setting = {name: v if name.startswith(same) else None for name, v in setting.items()}
+    # What a method sets may differ between methods, not between the runs of one.
+    whose, own = run.method, [(name, value) for name, role, value in fields if role is Role.METHOD]
     if is_trm:
-        setting |= {
-            f"TRM's {name}": json.dumps(value) for name, _, value in fields
-            if name == "task.decoder" or name.startswith(_OF_A_TRM)
-        }  # fmt: skip
-    return setting
+        whose, own = "TRM", [(n, value) for n, _, value in fields if n.startswith(_OF_A_TRM)]
+    return setting | {f"{whose}'s {name}": json.dumps(value) for name, value in own}
 
 
 def _same(one: dict, other: dict) -> bool:

@@ -17,9 +17,11 @@ class Objective(ABC):
     def begin(self, scheduled: Scheduled) -> None:  # noqa: B027, most depend on no schedule
         """Set what the coming update differs in."""
 
-    def drawn_at(self, update: Int[Tensor, ""], drawn_at: Int[Tensor, ""]) -> Int[Tensor, "*batch"]:
-        """The update that each puzzle of this one was drawn for; this one by default."""
-        return drawn_at
+    def draw_puzzles(
+        self, update: Int[Tensor, ""], usual: Int[Tensor, ""]
+    ) -> Int[Tensor, "*batch"]:
+        """The update that each puzzle was drawn for; an objective may keep puzzles for longer."""
+        return usual
 
     def branch(self, replays: bool, stage: Stage) -> Hashable:
         """What the coming work depends on besides tensors: a captured graph is good for one."""
