@@ -181,7 +181,7 @@ def test_rotations_depend_on_the_difference_of_positions_alone():
     torch.testing.assert_close(*products)
 
 
-def test_an_aimed_head_looks_at_its_neighbour():
+def test_a_neighbour_head_looks_at_its_neighbour():
     """By its constants alone, in the middle of a grid: down, left, right, up; others anywhere."""
     config = TRMConfig(mixer="attention", neighbour_heads=4)
     torch.manual_seed(0)
@@ -191,7 +191,8 @@ def test_an_aimed_head_looks_at_its_neighbour():
     x, _ = solver.task.unpack(solver.task.pack(grid, solver.task.solve(grid[0])[None]))
     rotation = solver.encode(x).rotation
     q, k = (
-        rotate(aim.expand(-1, 49, -1), *rotation)[0] for aim in solver.updater.net.layers[0].aim
+        rotate(aim.expand(-1, 49, -1), *rotation)[0]
+        for aim in solver.updater.net.layers[0].neighbour_constants
     )
     shares = (q @ k.transpose(1, 2) / 8).softmax(-1)[:, 24]
     assert shares[:4].argmax(-1).tolist() == [31, 23, 25, 17]

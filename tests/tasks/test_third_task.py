@@ -163,7 +163,7 @@ def trained(site, tmp_path, monkeypatch):
         monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 500, 40))
         words = (
             f"train {name}/recurrent --task.side {side} --step-weights linear --steps 4 "
-            "--optimizer.updates 100 --optimizer.warmup 5 --optimizer.batch 32 "
+            "--method every-step --optimizer.updates 100 --optimizer.warmup 5 --optimizer.batch 32 "
             "--optimizer.accumulate 1 --optimizer.learning-rate 4e-3 --solver.updater.width 64 "
             f"--log-every 10 --eval-every 100 --eval-rows 40 --eval-steps 16 --out {tmp_path}/run"
         )
