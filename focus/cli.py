@@ -15,6 +15,7 @@ from typing import Any
 
 from focus.commands.dispatch import run_command
 from focus.errors import UserError
+from focus.trust import FLAG, remote_code
 
 # Where each command lives, and the first line of its help. A command is imported when it is run:
 # `focus --help` loads none of them.
@@ -102,6 +103,8 @@ def function_of(place: str) -> Callable[..., Any]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    remote_code.set(FLAG in words)
+    words = [word for word in words if word != FLAG]
     name = next((c for c in COMMANDS if words[: len(c.split())] == c.split()), None)
     if name is None:
         return _no_command(words)

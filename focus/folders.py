@@ -21,9 +21,12 @@ MANIFEST = "manifest.json"
 
 @contextlib.contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder to fill, which replaces `folder` when the block ends without an error."""
-    fresh = folder.with_name(f".{folder.name}.new")
-    stale = folder.with_name(f".{folder.name}.old")
+    """An empty folder to fill, which replaces `folder` when the block ends without an error.
+
+    Only what such a block wrote before is ever replaced.
+    """
+    check_replaceable(folder)
+    fresh, stale = _beside(folder)
     try:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(parents=True)
@@ -46,8 +49,40 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
 
 def find_folder(folder: Path) -> Path | None:
     """The folder, or the one it was about to replace when the process was killed."""
-    stale = folder.with_name(f".{folder.name}.old")
+    if not folder.name:
+        return None
+    _, stale = _beside(folder)
     return next((path for path in (folder, stale) if (path / MANIFEST).is_file()), None)
+
+
+def _beside(folder: Path) -> tuple[Path, Path]:
+    """Where a folder is written before it takes its place, and where the old one waits."""
+    new, old = (folder.with_name(f".{folder.name}.focus-{end}") for end in ("new", "old"))
+    return new, old
+
+
+def check_replaceable(folder: Path) -> None:
+    """Refuse a folder that holds anything but what `atomic_folder` wrote; a new one is fine."""
+    refusal = "choose a new or empty folder"
+    if folder.is_symlink():
+        raise UserError(f"{folder} is a link; {refusal}")
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; {refusal}")
+    if folder.resolve() == Path.cwd() or folder.resolve() in Path.cwd().parents:
+        raise UserError(f"{folder} is the folder that you are in, or above it; {refusal}")
+    if not folder.exists():
+        return
+    inside = {path.relative_to(folder).as_posix() for path in folder.iterdir()}
+    try:
+        written = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+        inside = {
+            path.relative_to(folder).as_posix()
+            for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()
+        } - {MANIFEST, "README.md"}  # fmt: skip
+    except (OSError, ValueError, TypeError):
+        written = set()
+    if foreign := sorted(inside - written):
+        raise UserError(f"{folder} holds {foreign[0]}, which is no part of a checkpoint; {refusal}")
 
 
 def check_folder(folder: Path) -> None:

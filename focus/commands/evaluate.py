@@ -28,7 +28,7 @@ from focus.folders import MANIFEST
 from focus.model.base import Model
 from focus.model.checkpoint import checkpoint_folder, fetch, load_model
 from focus.serialization import to_json
-from focus.training.config import RunConfig, read_config
+from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import holds_a_run
 
 Word = Annotated[str, tyro.conf.Positional]
@@ -103,7 +103,7 @@ def eval_(
         table = load_split(source, config.task, split)
     table = table if limit is None else table[:limit]
     if out:
-        _claim(Path(out))
+        _claim(Path(out), config)
     with (
         Progress(console=Console(stderr=True), transient=True) as bar,
         controlled(solver, control),
@@ -155,10 +155,13 @@ def eval_(
         print(f"control: {control}{size}")
 
 
-def _claim(folder: Path) -> None:
+def _claim(folder: Path, config: RunConfig) -> None:
     """Refuse a folder that cannot be written to, or that holds something else, before the work."""
     if holds_a_run(folder) or (folder / MANIFEST).exists():
         raise UserError(f"{folder} holds a run or a checkpoint; choose another --out")
+    stored = folder / "config.json"
+    if stored.exists() and first_difference(read_config(stored), config):
+        raise UserError(f"{folder} holds the evaluation of another run; choose another --out")
     check_writable(folder)
 
 

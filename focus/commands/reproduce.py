@@ -1,5 +1,6 @@
 """`focus reproduce`: one command for each table and figure."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,6 +10,7 @@ import tyro
 from focus.commands.dispatch import run_command
 from focus.commands.report import report
 from focus.errors import UserError
+from focus.files import check_writable
 from focus.reproduce.launch import open_jobs, run_here, run_on_slurm
 from focus.reproduce.plan import Job, make_plan
 
@@ -38,7 +40,7 @@ def reproduce(
         hours: time limit of a Slurm job.
         partition: Slurm partition.
     """
-    if gpus < 1 or hours <= 0:
+    if gpus < 1 or not 0 < hours < math.inf:
         raise UserError("--gpus takes a number from 1, --hours one above 0")
     folder = Path(out or f"runs-out/reproduce-{scale}")
     jobs = make_plan(target, scale, folder, data, allow_code)
@@ -49,6 +51,8 @@ def reproduce(
     if not waiting and any((folder / "report").rglob("report.md")):
         print(f"all {len(jobs)} jobs are done; the report is in {folder / 'report'}")
         return
+
+    check_writable(folder)
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)

@@ -19,6 +19,8 @@ from focus.errors import UserError
 from focus.files import atomic_path
 from focus.tasks.base import Codes, RowError, Task
 
+_LARGEST = 2**30  # bytes of a file, unpacked: five million puzzles
+
 
 @dataclass(frozen=True)
 class Table:
@@ -44,7 +46,10 @@ def read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
         if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
+            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as unpacked:
+                raw = unpacked.read(_LARGEST + 1)
+        if len(raw) > _LARGEST:
+            raise UserError(f"{path} holds more than {_LARGEST / 2**30:g} GiB; divide it")
         return raw.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error

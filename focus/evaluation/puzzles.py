@@ -50,7 +50,7 @@ def join(parts: Sequence[Evaluation]) -> Evaluation:
 def evaluate(
     model: Model,
     table: Table,
-    steps: list[int],
+    steps: int | Sequence[int],
     batch: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
     early_stop: bool = False,
@@ -62,6 +62,9 @@ def evaluate(
     counts them.
     """
     check_early_stop(model, early_stop)
+    numbers = sorted({steps} if isinstance(steps, int) else set(steps))
+    if not numbers or numbers[0] < 1:
+        raise UserError(f"steps are numbers from 1, not {steps}")
     if not len(table):
         raise UserError("there are no puzzles to evaluate")
     task = model.task
@@ -72,7 +75,7 @@ def evaluate(
         for first in range(0, len(table), batch):
             part = table[first : first + batch]
             x, y = task.unpack(task.pack(part.questions, part.answers).to(model.device))
-            for prediction in model.predict(x, part.questions, sorted(set(steps)), early_stop):
+            for prediction in model.predict(x, part.questions, numbers, early_stop):
                 scored = _score(task, prediction, x, y, part.answers)
                 by_steps.setdefault(prediction.steps, []).append(scored)
             progress(first + len(part))

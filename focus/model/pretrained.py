@@ -23,6 +23,7 @@ from torch import nn
 from focus.errors import UserError
 from focus.files import sha256
 from focus.folders import atomic_folder, check_folder, find_folder
+from focus.trust import FLAG, remote_code
 
 SMOLLM2 = "smollm2-135m"
 HUB_IDS = {
@@ -130,7 +131,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    source: dict[str, Any] = {"gguf_file": gguf.name}
+    source: dict[str, Any] = {"gguf_file": gguf.name, "trust_remote_code": False}
     tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **source)
     model = AutoModelForCausalLM.from_pretrained(
         gguf.parent, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16, **source
@@ -142,7 +143,7 @@ def _convert(gguf: Path, folder: Path) -> None:
 
 def _pretrained(name: str) -> tuple[nn.Module, Codec]:
     """A model and its tokenizer from the cache, a local folder or the hub."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
     logging.disable_progress_bar()
@@ -156,8 +157,12 @@ def _pretrained(name: str) -> tuple[nn.Module, Codec]:
         check_folder(Path(source))
     dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype)
+        trusted = remote_code.get()  # said in any case: transformers would ask on standard input
+        AutoConfig.from_pretrained(source, trust_remote_code=trusted)  # says what is refused first
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trusted)
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype, trust_remote_code=trusted, use_safetensors=True
+        )
     except (OSError, ValueError, ImportError, SafetensorError) as error:
         raise UserError(_why_not(name, error)) from error
     if tokenizer.eos_token_id is None:
@@ -186,6 +191,11 @@ def _chat(tokenizer: Any) -> Callable[[str, bool], list[int]]:
 def _why_not(name: str, error: Exception) -> str:
     """What to do about a model that does not load."""
     text = str(error)
+    if "trust_remote_code" in text:
+        return (
+            f"the backbone {name!r} brings Python code of its own, which is not run; add {FLAG} to "
+            "the command if you have read the code and trust it"
+        )
     if "gated" in text.lower() or "401" in text or "403" in text:
         where = f"https://huggingface.co/{public_name(name)}"
         return (

@@ -1,5 +1,6 @@
 """Run the jobs of a plan: here, one after the other, or through Slurm."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from focus.errors import UserError
 from focus.files import write_text
 from focus.reproduce.plan import Command, Job
 
+INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
 RunCommand = Callable[[Command], int]  # runs the words of a `focus` command; its exit code
 
 
@@ -28,6 +30,8 @@ def run_job(job: Job, run_command: RunCommand, gpus: int = 1) -> None:
             code = subprocess.run(call).returncode
         else:
             code = run_command(words)
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
         if code:
             raise RuntimeError(f"focus {words[0]} ended with code {code}")
     job.finish()
@@ -67,6 +71,10 @@ def run_on_slurm(
         raise UserError(
             "the Slurm launcher needs an extra: pip install '.[slurm]' in the checkout"
         ) from error
+    if cluster is None and shutil.which("sbatch") is None:
+        raise UserError(
+            "there is no Slurm here (no sbatch on the path); --launcher local runs here"
+        )
     executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
     executor.update_parameters(
         timeout_min=round(60 * hours), gpus_per_node=gpus if cluster is None else None,

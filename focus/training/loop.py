@@ -17,7 +17,7 @@ from focus.data.splits import Splits, make_splits
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate, join
 from focus.files import write_text
-from focus.folders import find_folder
+from focus.folders import check_replaceable, find_folder
 from focus.model.checkpoint import build_model, load_weights, save_model, trained_weights
 from focus.random import Stream, example_keys, uniform
 from focus.serialization import to_json
@@ -49,7 +49,7 @@ class Trainer:
     """A run in a folder: `config.json`, `metrics.jsonl`, `tensorboard/`, `last/`, `best/`."""
 
     def __init__(
-        self, config: RunConfig, folder: Path, device: str = "cpu",
+        self, config: RunConfig, folder: Path | str, device: str = "cpu",
         processes: Processes = Processes(),  # noqa: B008
         announce: Callable[[MemoryEstimate], None] = lambda estimate: None,
         distilled: Callable[[int, int], None] = lambda done, total: None,
@@ -58,7 +58,8 @@ class Trainer:
 
         `distilled` is told for how many puzzles a teacher has made soft targets, of how many.
         """
-        self.config, self.folder, self.device, self.processes = config, folder, device, processes
+        self.config, self.folder = config, Path(folder)
+        self.device, self.processes = device, processes
         self.local_minibatches = processes.share(
             config.optimizer.batch, config.optimizer.accumulate
         )
@@ -94,7 +95,7 @@ class Trainer:
         self.step_runner = StepRunner(
             self.model, sampler, objective, config, device, processes.rank
         )
-        self.metrics = MetricsFile(folder, config.curation.candidates)
+        self.metrics = MetricsFile(self.folder, config.curation.candidates)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
         self.best_energy: float | None = None  # a writer's answers have none
         self.evals_without_gain = 0
@@ -153,6 +154,8 @@ class Trainer:
         if not self.claimed and holds_a_run(self.folder):
             raise UserError(f"{self.folder} holds a run: resume() goes on with it")
         self.claimed = True
+        for part in ("last", "best"):  # found out now, not at the first save
+            check_replaceable(self.folder / part)
         config, result = self.config, {}
         begun = time.monotonic() - self.seconds
         updates = config.optimizer.updates

@@ -14,6 +14,7 @@ that the queue is full and has Retry-After.
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -85,9 +86,8 @@ class Guard:
 
 def _host_name(header: str) -> str:
     """The name in a Host header, without the port; IPv6 addresses stand in brackets."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0].lower()
-    return header.partition(":")[0].lower()
+    match = re.fullmatch(r"(?:\[([^\]]*)\]|([^:\[\]]*))(?::\d+)?", header)
+    return (match[1] or match[2] or "").lower() if match else ""
 
 
 def make_app(

@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
+from focus.data import table as table_module
 from focus.data.table import read_table, task_of_file, write_table
 from focus.errors import UserError
 from focus.tasks import Maze, Sudoku
@@ -93,3 +94,10 @@ def test_the_size_of_a_task_is_read_off_the_file(tmp_path):
         maze,
     )
     assert task_of_file(tmp_path / "maze.csv", Maze) == Maze(size=6)
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_module, "_LARGEST", 10_000)
+    (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"0" * 1_000_000))
+    with pytest.raises(UserError, match="holds more than"):
+        table_module.read_text(tmp_path / "bomb.csv.gz")

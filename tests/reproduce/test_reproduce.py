@@ -150,3 +150,34 @@ def test_what_cannot_be_reproduced_is_said(tmp_path, capsys):
         make_plan("table-9", "mini", tmp_path)
     assert main(["reproduce", "all", "--gpus", "0", "--out", str(tmp_path)]) == 2
     assert "--gpus" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_the_plan_and_not_only_a_job(tmp_path):
+    ran = []
+
+    def interrupted(words):
+        ran.append(words)
+        return 130
+
+    jobs = [_job(tmp_path, name, "train", name) for name in ("one", "two")]
+    with pytest.raises(KeyboardInterrupt):
+        run_here(jobs, interrupted, lambda text: None)
+    assert ran == [("train", "one")]
+
+
+def test_without_slurm_nothing_is_started(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="there is no Slurm here"):
+        run_on_slurm([_job(tmp_path, "one", "train")], main, tmp_path / "slurm", print)
+
+
+@pytest.mark.parametrize("hours", ["nan", "inf", "0"])
+def test_hours_are_a_number(hours, capsys):
+    assert main(["reproduce", "depth", "--hours", hours]) == 2
+    assert "--hours one above 0" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_once(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["reproduce", "depth", "--out", str(tmp_path / "file" / "out")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -216,7 +216,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(tmp_path):
 def test_a_run_cut_off_while_replacing_a_checkpoint_uses_the_old_one(tmp_path):
     config = tiny_run("sudoku", updates=2)
     Trainer(config, tmp_path).run()
-    os.replace(tmp_path / "last", tmp_path / ".last.old")
+    os.replace(tmp_path / "last", tmp_path / ".last.focus-old")
     trainer = Trainer(config, tmp_path)
     trainer.resume()
     assert trainer.update == 2
@@ -242,7 +242,7 @@ def test_a_run_killed_while_its_first_state_was_written_begins_again(tmp_path):
     config = tiny_run("sudoku", updates=2)
     Trainer(config, tmp_path).run()
     before = metrics(tmp_path)
-    os.replace(tmp_path / "last", tmp_path / ".last.new")
+    os.replace(tmp_path / "last", tmp_path / ".last.focus-new")
     (tmp_path / ".saved").unlink()
     trainer = Trainer(config, tmp_path)
     trainer.resume()

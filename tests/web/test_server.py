@@ -12,7 +12,7 @@ import pytest
 from focus.cli import main
 from focus.model.trm import TRMConfig
 from focus.web.page import ASSETS
-from focus.web.server import Limits
+from focus.web.server import Limits, _host_name
 from tests.web.samples import store, untrained
 from tests.web.serving import serving
 
@@ -245,3 +245,14 @@ def test_bad_flags_give_one_line_and_code_2(solvers, words, message, tmp_path, c
     captured = capsys.readouterr()
     assert message in captured.err
     assert len(captured.err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [
+        ("127.0.0.1:8000", "127.0.0.1"), ("LocalHost", "localhost"), ("[::1]:80", "::1"),
+        ("[::1]evil.com", ""), ("localhost:80:evil.com", ""), ("localhost:x", ""), ("[::1", ""),
+    ],
+)  # fmt: skip
+def test_a_host_header_is_a_name_and_a_port_and_nothing_else(header, name):
+    assert _host_name(header) == name
