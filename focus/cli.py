@@ -183,14 +183,15 @@ def _no_command(words: Sequence[str]) -> int:
 
         print(f"focus {version('focus-solver')}")
         return 0
-    asked = not words or words[0] in ("-h", "--help", "help")
+    wants_help = not words or words[0] in ("-h", "--help", "help")
     groups = {command.split()[0] for command in COMMANDS}
     inside = [c for c in COMMANDS if words and c.split()[0] == words[0] and words[0] in groups]
-    if not asked and not (inside and set(words[1:]) <= {"-h", "--help"}):
+    if not wants_help and not (inside and set(words[1:]) <= {"-h", "--help"}):
         near = ", ".join(inside or COMMANDS)
         print(f"focus: no command {' '.join(words[:2])!r}; commands: {near}", file=sys.stderr)
         return 2
-    print("usage: focus COMMAND [flags]; focus COMMAND --help explains one\n")
+    print("usage: focus COMMAND [flags]; focus COMMAND --help explains one")
+    print(f"{FLAG}, with any command, lets code run that comes with a language model\n")
     width = max(len(command) for command in COMMANDS)
     for command in inside or COMMANDS:
         print(f"  {command:<{width}}  {COMMANDS[command][1]}")

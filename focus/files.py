@@ -77,7 +77,7 @@ def only_one(folder: Path) -> Iterator[None]:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise UserError(
-                    f"another process is training into {folder}; wait for it, or end it"
+                    f"another process is writing into {folder}; wait for it, or end it"
                 ) from error
         yield
     finally:

@@ -193,8 +193,8 @@ def audit(
     if not data:
         raise UserError(f"name a folder or file with --data or ${DATA_VARIABLE}")
     classes = [task_class(task)] if task else list(BUILT_IN.values())
-    found = audit_module.find_files(Path(data), [cls() for cls in classes])
-    files: list[tuple[Path, Task]] = [(p, task_of_file(p, type(t))) for p, t in found]
+    file_tasks = audit_module.find_files(Path(data), [cls() for cls in classes])
+    files: list[tuple[Path, Task]] = [(p, task_of_file(p, type(t))) for p, t in file_tasks]
     with _progress() as bar:
         lines: dict = {}
 

@@ -173,8 +173,8 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
                 Console(stderr=True).print(say)
             result = _train(trainer)
     except NotFiniteError as error:
-        kept = f"{folder}/last is kept" if (folder / "last").exists() else "nothing was saved yet"
-        raise SystemExit(f"focus train: stopped: {error}; {kept}") from error
+        saved = f"{folder}/last is kept" if (folder / "last").exists() else "nothing was saved yet"
+        raise SystemExit(f"focus train: stopped: {error}; {saved}") from error
     except torch.OutOfMemoryError as error:
         raise SystemExit(
             "focus train: the GPU's memory is full; raise --optimizer.accumulate (smaller "
@@ -245,13 +245,13 @@ def _train(trainer: Trainer) -> dict:
             rate="", loss=0.0, exact=0.0, replayed=0.0, note="",
         )  # fmt: skip
 
-        told = time.monotonic()
+        logged_at = time.monotonic()
 
         def tell(update: int, metrics: dict) -> None:
             """In a log a line at each validation, and at least one in a minute."""
-            nonlocal told
-            if metrics and ("validation" in metrics or time.monotonic() - told > _MINUTE):
-                told = time.monotonic()
+            nonlocal logged_at
+            if metrics and ("validation" in metrics or time.monotonic() - logged_at > _MINUTE):
+                logged_at = time.monotonic()
                 words = [f"{name} {metrics[name]:.3f}" for name in ("loss", "exact")]
                 if "validation" in metrics:
                     words.append(f"validation {metrics['validation']['exact']:.3f}")

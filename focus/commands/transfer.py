@@ -51,10 +51,11 @@ def transfer(
         out: folder of completions, verdicts, table and response cards.
         json: print one JSON object instead of a table.
     """
-    asked, found = find_benchmarks(benchmarks), find_variants(variants, null_seeds)
-    _check(asked, allow_code, only_generate, limit, batch, null_seeds)
-    settings = Settings(find_backbone(found, backbone), max_tokens, thinking)
-    loaded = [(benchmark, benchmark.items(data)[:limit]) for benchmark in asked]
+    chosen_benchmarks = find_benchmarks(benchmarks)
+    chosen_variants = find_variants(variants, null_seeds)
+    _check(chosen_benchmarks, allow_code, only_generate, limit, batch, null_seeds)
+    settings = Settings(find_backbone(chosen_variants, backbone), max_tokens, thinking)
+    loaded = [(benchmark, benchmark.items(data)[:limit]) for benchmark in chosen_benchmarks]
     folder = Path(out)
     results: Results = {}
     with Progress(
@@ -65,7 +66,7 @@ def transfer(
         def tell(what: str, done: int, total: int) -> None:
             bar.update(line, description=what, completed=done, total=total)
 
-        for variant in found:
+        for variant in chosen_variants:
             store = Store(folder / variant.name)
             generate(variant, loaded, settings, store, batch, tell)
             for benchmark, items in [] if only_generate else loaded:
@@ -77,35 +78,35 @@ def transfer(
         return
     summaries = [
         summary(variant, benchmark, results[variant.name, benchmark.name])
-        for variant in found for benchmark in asked
+        for variant in chosen_variants for benchmark in chosen_benchmarks
     ]  # fmt: skip
     compared = comparisons(results)
-    averages = {v.name: average(summaries, v.name) for v in found}
-    told = {
+    averages = {v.name: average(summaries, v.name) for v in chosen_variants}
+    report = {
         "backbone": settings.backbone,
         "results": summaries,
         "compared": compared,
         "average": averages,
     }
     text = table(summaries, compared)
-    write_text(folder / "results.json", json_module.dumps(told, indent=1) + "\n")
+    write_text(folder / "results.json", json_module.dumps(report, indent=1) + "\n")
     write_text(folder / "table.md", text + "\n")
-    _write_cards(folder / "cards", found, loaded, results)
+    _write_cards(folder / "cards", chosen_variants, loaded, results)
     if json:
-        sys.stdout.write(json_module.dumps(told) + "\n")
+        sys.stdout.write(json_module.dumps(report) + "\n")
         return
     print(text)
     print(f"\ncompletions with their verdicts, results.json, table.md and response cards: {folder}")
 
 
 def _check(
-    asked: list[Benchmark], allow_code: bool, only_generate: bool, limit: int | None,
+    benchmarks: list[Benchmark], allow_code: bool, only_generate: bool, limit: int | None,
     batch: int | None, null_seeds: int,
 ) -> None:  # fmt: skip
     for name, value in (("limit", limit), ("batch", batch), ("null-seeds", null_seeds)):
         if value is not None and value < 1:
             raise UserError(f"--{name} takes a number from 1, not {value}")
-    code = [benchmark.name for benchmark in asked if benchmark.judge == "code"]
+    code = [benchmark.name for benchmark in benchmarks if benchmark.judge == "code"]
     if code and not only_generate:
         if not allow_code:
             raise UserError(

@@ -94,7 +94,7 @@ def find_files(path: Path, tasks: list[Task]) -> list[tuple[Path, Task]]:
         return [(path, tasks[0])]
     if not path.is_dir():
         raise UserError(f"no such file or folder: {path}")
-    found = []
+    files = []
     for task in tasks:
         folder = path / task.dataset
         if not folder.is_dir() and len(tasks) == 1:
@@ -102,8 +102,8 @@ def find_files(path: Path, tasks: list[Task]) -> list[tuple[Path, Task]]:
         if folder.is_dir():
             names = sorted(folder.glob("*.csv")) + sorted(folder.glob("*.csv.gz"))
             names.sort(key=lambda p: (not p.name.startswith("train"), p.name))
-            found += [(name, task) for name in names]
-    if not found:
+            files += [(name, task) for name in names]
+    if not files:
         looked = ", ".join(task.dataset for task in tasks)
         raise UserError(f"{path} holds no puzzle files; looked for CSV files in {looked}")
-    return found
+    return files

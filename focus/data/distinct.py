@@ -17,7 +17,7 @@ class PuzzleIndex:
 
         A puzzle that has an equivalent is not added: each class keeps its first member.
         """
-        found: list[str | None] = []
+        labels: list[str | None] = []
         for key, question in zip(
             self._task.fingerprint(questions).tolist(), questions, strict=True
         ):
@@ -27,8 +27,8 @@ class PuzzleIndex:
             )
             if same is None:
                 group.append((question, label))
-            found.append(same)
-        return found
+            labels.append(same)
+        return labels
 
     def add_unseen(self, questions: Codes) -> np.ndarray:
         """Add puzzles; whether each of them was new."""

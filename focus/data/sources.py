@@ -43,11 +43,11 @@ class Folder:
     def load(self, task: Task, split: str) -> Table:
         """Read the split's file."""
         places = self._places(task, split)
-        found = next((place for place in places if place.is_file()), None)
-        if found is None:
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
             tried = ", ".join(str(place.relative_to(self.path)) for place in places)
             raise UserError(f"no {split} data for {task.name} in {self.path}; looked for {tried}")
-        return read_table(found, task)
+        return read_table(file, task)
 
     def has(self, task: Task, split: str) -> bool:
         """Whether there is a file of the split."""

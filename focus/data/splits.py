@@ -79,8 +79,8 @@ def _split(
         return load("test")
     train = load("train")
     order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(train))
-    kept = len(train) - len(train) // 10
-    return train[np.sort(order[:kept] if name == "train" else order[kept:])]
+    train_rows = len(train) - len(train) // 10
+    return train[np.sort(order[:train_rows] if name == "train" else order[train_rows:])]
 
 
 def _of_test(test: Table, name: str, protocol: Protocol) -> Table:
@@ -107,8 +107,8 @@ def _cut(source: File, table: Table) -> dict[str, Table]:
         raise UserError(f"{source.path} has {len(table)} puzzles; to train on it takes 10 or more")
     order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(table))
     parts = np.split(order, [tenth, 2 * tenth])
-    found = zip(("test", "validation", "train"), parts, strict=True)
-    return {name: table[np.sort(part)] for name, part in found}
+    named_parts = zip(("test", "validation", "train"), parts, strict=True)
+    return {name: table[np.sort(part)] for name, part in named_parts}
 
 
 def write_splits(splits: Splits, task: Task, folder: Path) -> Path:

@@ -98,8 +98,8 @@ def read_table(path: Path, task: Task) -> Table:
         answers = task.encode_answers(columns.pop("answer"))
     except RowError as error:
         raise UserError(f"{path}, line {lines[error.row]}: {error}") from error
-    kept = {name: np.array(values, dtype=object) for name, values in columns.items()}
-    return Table(questions, answers, np.arange(len(rows)), path.name, kept)
+    extras = {name: np.array(values, dtype=object) for name, values in columns.items()}
+    return Table(questions, answers, np.arange(len(rows)), path.name, extras)
 
 
 def side_of_file(path: Path) -> int:

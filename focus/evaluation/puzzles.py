@@ -91,8 +91,8 @@ def _score(task: Task, prediction: Prediction, x: Problem, y: Target, correct: C
     if prediction.taken is not None:
         scores["taken"] = prediction.taken.float()
     exact = task.exact(prediction.z, x, y).cpu().numpy()
-    found = {name: values.cpu().numpy() for name, values in scores.items()}
-    return Evaluation(prediction.steps, exact, prediction.answers, found)
+    diagnostics = {name: values.cpu().numpy() for name, values in scores.items()}
+    return Evaluation(prediction.steps, exact, prediction.answers, diagnostics)
 
 
 def _score_written(
@@ -105,5 +105,5 @@ def _score_written(
     tokens = task.answer_tokens(np.where(parsed[:, None], answers, reference), x)
     scores = {} if tokens is None else task.diagnostics(tokens, x, y)
     exact = parsed & (answers == correct).all(1)
-    found = {name: values.cpu().numpy() * parsed for name, values in scores.items()}
-    return Evaluation(prediction.steps, exact, answers, {"parsed": parsed, **found})
+    diagnostics = {name: values.cpu().numpy() * parsed for name, values in scores.items()}
+    return Evaluation(prediction.steps, exact, answers, {"parsed": parsed, **diagnostics})

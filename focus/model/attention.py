@@ -94,19 +94,19 @@ def _appended(
     structure: Structure, strength: Float[Tensor, "heads relations"], scale: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Queries and keys with the numbers whose products are the bias; zeros align their size."""
-    asked: list[Tensor] = [q]
+    query_parts: list[Tensor] = [q]
     given: list[Tensor] = [k]
     size = q.shape[-1]
     if structure.members is not None:
         wanted = torch.einsum("hr,rng->hnrg", strength, structure.members).flatten(2)
         is_in = structure.members.transpose(0, 1).flatten(1)
-        asked.append(wanted.to(q.dtype).expand(*q.shape[:-1], -1))
+        query_parts.append(wanted.to(q.dtype).expand(*q.shape[:-1], -1))
         given.append(is_in.to(k.dtype).expand(*k.shape[:-1], -1))
         size += is_in.shape[-1]
     if structure.hidden is not None:
         hidden = (structure.hidden / scale).to(k.dtype)[:, None, :, None]
-        asked.append(torch.ones_like(q[..., :1]))
+        query_parts.append(torch.ones_like(q[..., :1]))
         given.append(hidden.expand(*k.shape[:-1], -1))
         size += 1
     fill = q.new_zeros(()).expand(*q.shape[:-1], -size % _ALIGNED)
-    return torch.cat([*asked, fill], -1), torch.cat([*given, fill], -1)
+    return torch.cat([*query_parts, fill], -1), torch.cat([*given, fill], -1)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -42,16 +43,16 @@ def offered() -> dict[str, str]:
 
     One that cannot be read comes at the very end, of no task: the others stay usable.
     """
-    found: list[tuple[tuple[bool, bool, bool, str], str]] = []
+    ranked: list[tuple[tuple[bool, bool, bool, str], str]] = []
     for name in releases():
         try:
             values = read_values(RELEASES / name / "config.json")
             solver = values["solver"]
             alone, is_trm = solver["backbone"]["name"] == "none", solver.get("answer") == "trm"
-            found.append(((False, alone, is_trm, name), task_of(values).name))
+            ranked.append(((False, alone, is_trm, name), task_of(values).name))
         except (UserError, LookupError, TypeError, AttributeError):
-            found.append(((True, True, True, name), ""))
-    return {order[-1]: task for order, task in sorted(found)}
+            ranked.append(((True, True, True, name), ""))
+    return {order[-1]: task for order, task in sorted(ranked)}
 
 
 def released_for(task: str) -> str:
@@ -136,9 +137,9 @@ def save_model(
 def checkpoint_folder(folder: Path) -> Path:
     """A checkpoint, or the best checkpoint of a run's folder; checked."""
     if not folder.is_dir():
-        known = f"; released: {', '.join(releases())}" if releases() else ""
+        released = f"; released: {', '.join(releases())}" if releases() else ""
         raise UserError(
-            f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one{known}"
+            f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one{released}"
         )
     best = find_folder(folder / "best")
     if not (folder / MANIFEST).is_file() and best is not None:
@@ -156,10 +157,12 @@ def load_model(folder: Path, side: int | None = None) -> Model:
     path = folder / "config.json"
     values = read_values(path)
     task = task_of(values) if side is None else task_of(values).resized(side)
-    model = build_model(task, build(SolverConfig, values["solver"], path))
+    config = build(SolverConfig, values["solver"], path)
     own = folder / "updater.safetensors"
     if not own.is_file():
         raise UserError(f"{folder} is a training state; name the run's folder or its best/")
+    _check_sizes(config, own, folder / "adapter" / "adapter_model.safetensors")
+    model = build_model(task, config)
     _copy(_own_weights(model), load_file(own), own)
     if model.has_adapter:
         lora = folder / "adapter" / "adapter_model.safetensors"
@@ -167,6 +170,49 @@ def load_model(folder: Path, side: int | None = None) -> Model:
     notes = json.loads((folder / "notes.json").read_text(encoding="utf-8"))
     model.record = path.read_text(encoding="utf-8"), notes
     return model.eval()
+
+
+def _check_sizes(config: SolverConfig, own: Path, lora: Path) -> None:
+    """Compare the config's sizes with the weights before anything of these sizes is built."""
+    shapes, adapter = _shapes(own), _shapes(lora) if lora.is_file() else {}
+
+    def size(name: str, axis: int) -> int:
+        return next((s[axis] for n, s in shapes.items() if n == f"updater.{name}"), 0)
+
+    updater, trm = config.updater, config.trm
+    wanted = {"solver.backbone.rank": (config.backbone.rank, _rank(adapter))} if adapter else {}
+    if config.answer == "revised":
+        blocks = {name.split(".")[2] for name in shapes if name.startswith("updater.blocks.")}
+        wanted |= {
+            "solver.updater.width": (updater.width, size("head.weight", 1)),
+            "solver.updater.layers": (updater.layers, len(blocks)),
+            "solver.updater.registers": (updater.registers, size("register_start", 0)),
+        }
+        if updater.hops:
+            wanted["solver.updater.hop-width"] = updater.hop_width, size("hops.mix.weight", 0)
+            wanted["solver.updater.hop-hidden"] = updater.hop_hidden, size("hops.hear.weight", 0)
+    if config.answer == "trm":
+        layers = {name.split(".")[3] for name in shapes if name.startswith("updater.net.layers.")}
+        wanted |= {
+            "solver.trm.width": (trm.width, size("head.weight", 1)),
+            "solver.trm.layers": (trm.layers, len(layers)),
+        }
+    for name, (said, stored) in wanted.items():
+        if said != stored:
+            raise UserError(f"{own} does not fit the config beside it: {name} {said}, not {stored}")
+
+
+def _rank(adapter: dict[str, list[int]]) -> int:
+    return next((shape[0] for name, shape in adapter.items() if "lora_A" in name), 0)
+
+
+def _shapes(path: Path) -> dict[str, list[int]]:
+    """The shapes of the tensors of a file, from its header alone."""
+    try:
+        with safe_open(path, "pt") as stream:
+            return {name: stream.get_slice(name).get_shape() for name in stream.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged ({error})") from error
 
 
 def fetch(

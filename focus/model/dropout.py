@@ -20,8 +20,8 @@ def draw_seeds(count: int, device: torch.device) -> Int[Tensor, " count"]:
 def hashed_dropout(x: Tensor, share: float, seed: Int[Tensor, ""]) -> Tensor:
     """Zero a share of the numbers and scale up the rest, as `dropout` does."""
     place = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view(x.shape)
-    kept = _mix(_mix(place) ^ seed) >= int(share * (1 << 32)) - (1 << 31)
-    return torch.where(kept, x * (1 / (1 - share)), 0.0)
+    keep_mask = _mix(_mix(place) ^ seed) >= int(share * (1 << 32)) - (1 << 31)
+    return torch.where(keep_mask, x * (1 / (1 - share)), 0.0)
 
 
 def _mix(word: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:

@@ -187,13 +187,13 @@ class Solver(Model):
     ) -> Trajectory:  # fmt: skip
         """Apply F `steps` times; keeps the complete states after the chosen numbers of steps."""
         rollout = Rollout(self.updater, x, conditioning, state)
-        kept = {0: state} if 0 in keep else {}
+        states = {0: state} if 0 in keep else {}
         answers = []
         for step, reached in enumerate(islice(rollout, steps), 1):
             answers.append(reached.z)
             if step in keep:
-                kept[step] = reached
-        return Trajectory(torch.stack(answers), rollout.state, kept)
+                states[step] = reached
+        return Trajectory(torch.stack(answers), rollout.state, states)
 
     @torch.no_grad()
     def answer(self, questions: Codes, steps: int, batch: int | None = None) -> Codes:

@@ -53,9 +53,9 @@ def _trm(name: str, task: str, rest: list[str]) -> RunConfig:
     if not rest:
         return replace(config, method="trm")
     (method,) = rest if len(rest) == 1 else ("",)
-    for known in TRM_METHODS:
-        if method == known:
-            return replace(with_trm_replay(config, known), method=f"trm-{known}")
+    for trm_method in TRM_METHODS:
+        if method == trm_method:
+            return replace(with_trm_replay(config, trm_method), method=f"trm-{trm_method}")
     raise UserError(
         f"{name!r} is no recipe; a TRM is {task}, or {task}/{'|'.join(TRM_METHODS)} with its own "
         "states replayed"

@@ -39,6 +39,7 @@ PATH = 4  # answer code of a path cell
 _FIXED_LOGIT = 8.0  # start and goal are path cells for sure, padding is not
 _MASKED = -1e4  # score of a direction that leads into a wall
 _LARGEST = 100  # cells in a row of a maze that a trained solver is given
+_LARGEST_GENERATED = 255  # and of any maze
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,8 @@ class Maze(Task):
     logit_features: bool = True  # features hold scaled logits beside the probabilities (ours)
 
     def __post_init__(self):
-        if self.size < 2:
-            raise UserError(f"a maze needs at least 2x2 cells, not {self.size}x{self.size}")
+        if not 2 <= self.size <= _LARGEST_GENERATED:
+            raise UserError(f"a maze has 2 to {_LARGEST_GENERATED} cells in a row, not {self.size}")
 
     # ------------------------------------------------------------------ sizes
     @classmethod

@@ -117,8 +117,8 @@ class MetricsFile:
         """Keep the lines before an update; one that a kill cut short goes."""
         if self.path.exists():
             lines = self.path.read_text(encoding="utf-8").splitlines()
-            kept = [line for line in lines if _update_of(line) <= update]
-            write_text(self.path, "".join(line + "\n" for line in kept))
+            remaining = [line for line in lines if _update_of(line) <= update]
+            write_text(self.path, "".join(line + "\n" for line in remaining))
 
     def write(self, line: dict[str, Any]) -> None:
         """One line, on the disk when this returns."""

@@ -138,5 +138,5 @@ class StepRunner:
         """Every tensor that an update changes."""
         cached = [] if self.encoder_cache is None else self.encoder_cache.tensors()
         own = [*self.metric_sums.tensors(), self.finite]
-        kept = self.objective.tensors().values()
-        return [*self.optimizer.tensors(), *own, *cached, *kept]
+        objective_tensors = self.objective.tensors().values()
+        return [*self.optimizer.tensors(), *own, *cached, *objective_tensors]

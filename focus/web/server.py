@@ -195,9 +195,9 @@ class Site:
 
     async def example(self, request: Request) -> Response:
         """A generated puzzle."""
-        asked = request.query_params
-        task, level = self._task(asked.get("kind")), asked.get("level", LEVELS[0])
-        seed = asked.get("seed", "0")
+        query = request.query_params
+        task, level = self._task(query.get("kind")), query.get("level", LEVELS[0])
+        seed = query.get("seed", "0")
         if not (seed.isascii() and seed.isdigit() and len(seed) <= 9):
             raise UserError(f"seed is a number of up to 9 digits, not {seed[:40]!r}")
         job = self.generator.submit(lambda check: example(task, level, int(seed)))
@@ -207,20 +207,20 @@ class Site:
     # ------------------------------------------------------------------- what is asked
     async def parse(self, request: Request) -> Response:
         """A typed or pasted puzzle as the page keeps it, or what is wrong with it."""
-        asked = await self._body(request)
-        task, text = self._task(asked.get("kind")), _text(asked, "text")
+        body = await self._body(request)
+        task, text = self._task(body.get("kind")), _text(body, "text")
         question = await run_in_threadpool(task.parse, text)
         return JSONResponse({"puzzle": task.question_text(question)})
 
     async def solve(self, request: Request) -> Response:
         """The repair of a puzzle by one or two checkpoints."""
-        asked = await self._body(request)
-        chosen = self._chosen(asked.get("checkpoints"))
+        body = await self._body(request)
+        chosen = self._chosen(body.get("checkpoints"))
         most = min(self._most_steps(named) for named in chosen)
-        steps = asked.get("steps", min(chosen[0].config.eval_steps, most))
+        steps = body.get("steps", min(chosen[0].config.eval_steps, most))
         if type(steps) is not int or not 1 <= steps <= most:
             raise UserError(f"steps is a number from 1 to {most}, not {steps!r:.40}")
-        question: Codes = chosen[0].solver.task.parse(_text(asked, "puzzle"))
+        question: Codes = chosen[0].solver.task.parse(_text(body, "puzzle"))
 
         def job(check: Callable[[], None]) -> bytes:
             shown = show_repairs(chosen, question, steps, check)
@@ -236,12 +236,12 @@ class Site:
         return max(1, min(self.limits.steps, most))
 
     def _chosen(self, names: object) -> list[NamedSolver]:
-        known = ", ".join(self.solvers)
+        loaded_names = ", ".join(self.solvers)
         if not isinstance(names, list) or not 1 <= len(names) <= 2:
-            raise UserError(f"checkpoints is a list of one or two of {known}")
+            raise UserError(f"checkpoints is a list of one or two of {loaded_names}")
         for name in names:
             if not isinstance(name, str) or name not in self.solvers:
-                raise UserError(f"no checkpoint {name!r:.60}; loaded: {known}")
+                raise UserError(f"no checkpoint {name!r:.60}; loaded: {loaded_names}")
         return [self.solvers[name] for name in names]
 
     async def _body(self, request: Request) -> dict[str, Any]:
@@ -271,8 +271,8 @@ class Site:
         return value
 
 
-def _text(asked: dict[str, Any], name: str) -> str:
-    value = asked.get(name)
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
     if not isinstance(value, str):
         raise UserError(f"{name} must be text")
     return value

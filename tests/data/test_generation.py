@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from focus.data.generation import GenerationSpec, generate_file, generate_table, ks_distance
 from focus.data.table import read_table
 from focus.errors import UserError
+from focus.files import only_one
 from focus.tasks import Maze, Sudoku
 
 
@@ -68,13 +70,13 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert seen[-1] == 1500
 
 
-def test_parts_of_another_order_are_not_mixed_in(tmp_path):
+def test_parts_of_another_generation_are_not_mixed_in(tmp_path):
     generate_table(Sudoku(box=2), GenerationSpec(10, 1, "minimal"), tmp_path / "parts")
-    with pytest.raises(UserError, match="parts of another order"):
+    with pytest.raises(UserError, match="parts of another generation"):
         generate_table(Sudoku(box=2), GenerationSpec(10, 2, "minimal"), tmp_path / "parts")
     for damaged in ("", "{}", "[1, 2]"):
         (tmp_path / "parts" / "plan.json").write_text(damaged)
-        with pytest.raises(UserError, match="parts of another order"):
+        with pytest.raises(UserError, match="parts of another generation"):
             generate_table(Sudoku(box=2), GenerationSpec(10, 1, "minimal"), tmp_path / "parts")
 
 
@@ -86,7 +88,7 @@ def test_parts_of_a_version_without_a_setting_are_gone_on_with(tmp_path):
     del older[1]["grids_in_prompt"]
     plan.write_text(json.dumps(older))
     generate_table(Sudoku(box=2), order, tmp_path / "parts")
-    with pytest.raises(UserError, match="parts of another order"):
+    with pytest.raises(UserError, match="parts of another generation"):
         generate_table(Sudoku(box=2, grids_in_prompt=1), order, tmp_path / "parts")
 
 
@@ -107,7 +109,7 @@ def test_impossible_orders_are_refused(tmp_path, order, message):
 
 
 def test_running_dry_is_said(tmp_path):
-    with pytest.raises(UserError, match="different puzzles found"):
+    with pytest.raises(UserError, match="runs dry at"):
         generate_table(
             Maze(size=3, min_path=6), GenerationSpec(3000, 0, "distant"), tmp_path / "parts"
         )
@@ -130,3 +132,24 @@ def test_fifty_thousand_neighbours_match_the_test_distribution(data_folder, tmp_
     table = generate_table(task, order, tmp_path / "parts")
     ratings = table.columns["rating"].astype(int)
     assert ks_distance(ratings, task.rate(test)) <= 0.1
+
+
+def test_two_generations_do_not_write_one_file(tmp_path):
+    spec = GenerationSpec(4, 0, "minimal")
+    with only_one(tmp_path / "out.csv.parts"), pytest.raises(UserError, match="another process"):
+        generate_file(Sudoku(box=2), spec, tmp_path / "out.csv")
+
+
+def test_a_generator_that_runs_dry_says_so(tmp_path):
+    """Some new puzzle in nearly every chunk is not enough."""
+
+    @dataclass(frozen=True)
+    class Few(Sudoku):
+        def generate(self, seed, first_unit, count, mode, seeds=None, like=None):
+            questions, answers = super().generate(seed, 0, 20, mode)
+            if first_unit % 400 == 0:  # a new one now and then
+                questions, answers = super().generate(seed, 1000 + first_unit, 1, mode)
+            return np.repeat(questions, 5, 0), np.repeat(answers, 5, 0)
+
+    with pytest.raises(UserError, match="runs dry at"):
+        generate_file(Few(box=2), GenerationSpec(500, 0, "minimal"), tmp_path / "out.csv")

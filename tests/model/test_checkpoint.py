@@ -1,12 +1,14 @@
 """Checkpoints: saved, loaded, and their adapter usable by plain peft."""
 
 import json
+import shutil
 
 import pytest
 import torch
 from peft import PeftModel
 
 from focus.errors import UserError
+from focus.files import sha256
 from focus.folders import MANIFEST
 from focus.model.backbone import BackboneConfig, add_lora
 from focus.model.checkpoint import (
@@ -171,3 +173,28 @@ def test_a_damaged_release_leaves_the_others_usable(trained, tmp_path, monkeypat
     assert (released_for("sudoku"), fetch("whole")) == ("whole", tmp_path / "whole")
     with pytest.raises(UserError, match="a-damaged"):
         load_model(fetch("a-damaged"))
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "name"),
+    [
+        ("updater", {"width": 10**9}, "solver.updater.width"),
+        ("updater", {"layers": 10**6}, "solver.updater.layers"),
+        ("updater", {"registers": 10**9}, "solver.updater.registers"),
+        ("updater", {"hops": 1, "hop_hidden": 10**9}, "solver.updater.hop-width"),
+        ("backbone", {"rank": 10**9}, "solver.backbone.rank"),
+    ],
+)
+def test_sizes_are_compared_before_anything_is_built(trained, tmp_path, part, changes, name):
+    """A config of a stranger cannot take the memory of the machine."""
+    shutil.copytree(trained[1] / "best", tmp_path / "copy")
+    path = tmp_path / "copy" / "config.json"
+    config = json.loads(path.read_text())
+    config["solver"][part].update(changes)
+    path.write_text(json.dumps(config))
+    manifest = tmp_path / "copy" / MANIFEST
+    manifest.write_text(
+        json.dumps({**json.loads(manifest.read_text()), "config.json": sha256(path)})
+    )
+    with pytest.raises(UserError, match=f"does not fit the config beside it: {name}"):
+        load_model(tmp_path / "copy")

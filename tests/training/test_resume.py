@@ -334,5 +334,5 @@ def test_two_processes_never_train_into_one_folder(tmp_path, capsys):
     words = ["train", "mini-sudoku", "--optimizer.updates", "1", "--out", str(tmp_path / "run")]
     with only_one(tmp_path / "run"):
         assert main(words) == 2
-    assert "another process is training into" in capsys.readouterr().err
+    assert "another process is writing into" in capsys.readouterr().err
     assert not (tmp_path / "run" / "metrics.jsonl").exists()

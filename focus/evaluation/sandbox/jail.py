@@ -103,16 +103,16 @@ def enter_namespaces() -> None:
 
     Only a process that stayed outside may name several users; a child does it, told over a pipe.
     """
-    told, tell = os.pipe()
+    read_end, tell = os.pipe()
     if (mapper := os.fork()) == 0:
         os.close(tell)
         try:
-            if os.read(told, 1):
+            if os.read(read_end, 1):
                 name_users(os.getppid())
             os._exit(0)
         except OSError as error:
             os._exit(error.errno or errno.EIO)
-    os.close(told)
+    os.close(read_end)
     checked("new namespaces", libc.unshare(NEW_NAMESPACES))
     os.write(tell, b".")
     if number := os.waitstatus_to_exitcode(os.waitpid(mapper, 0)[1]):

@@ -19,9 +19,9 @@ AVERAGED = ("math", "math-hard", "cruxeval-o", "cruxeval-i")  # the paper's Avg.
 
 def find_benchmarks(names: str) -> list[Benchmark]:
     """Benchmarks by their names, separated by commas."""
-    asked = [name.strip() for name in names.split(",") if name.strip()]
-    unknown = [name for name in asked if name not in BENCHMARKS]
-    if unknown or not asked:
+    wanted_names = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = [name for name in wanted_names if name not in BENCHMARKS]
+    if unknown or not wanted_names:
         what = f"no benchmark {unknown[0]!r}" if unknown else "no benchmark named"
         raise UserError(f"{what}; there are {', '.join(BENCHMARKS)}")
-    return [BENCHMARKS[name] for name in dict.fromkeys(asked)]
+    return [BENCHMARKS[name] for name in dict.fromkeys(wanted_names)]

@@ -39,9 +39,9 @@ def _rows(
     benchmark: Benchmark, items: Sequence[Item], pair: dict[str, dict[str, Scored]], count: int
 ) -> Iterator[tuple[Item, dict[str, Scored]]]:
     first, second = pair.values()
-    known = {item.id: item for item in items}
+    items_by_id = {item.id: item for item in items}
     for id_ in choose(first, second, count):
-        yield known[id_], {name: lines[id_] for name, lines in pair.items()}
+        yield items_by_id[id_], {name: lines[id_] for name, lines in pair.items()}
 
 
 def as_markdown(

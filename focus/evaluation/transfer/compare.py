@@ -21,15 +21,15 @@ def paired(ours: list[Scored], theirs: list[Scored]) -> tuple[float, float]:
 
 def comparisons(results: Results, baseline: str = "base") -> list[dict]:
     """Each variant against the baseline on each benchmark."""
-    found = []
+    rows = []
     for (variant, benchmark), lines in results.items():
         if variant != baseline and (baseline, benchmark) in results:
             points, p = paired(lines, results[baseline, benchmark])
-            found.append({
+            rows.append({
                 "variant": variant, "benchmark": benchmark, "against": baseline,
                 "points": points, "p": p,
             })  # fmt: skip
-    return found
+    return rows
 
 
 def average(summaries: Sequence[dict], variant: str) -> float | None:

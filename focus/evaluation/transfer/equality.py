@@ -133,11 +133,11 @@ def judge_answer(reference: str, completion: str) -> Judged:
     from math_verify import parse, verify
 
     try:
-        right, found = parse(reference), parse(completion)
-        if not found:
+        right, parsed = parse(reference), parse(completion)
+        if not parsed:
             return Judged(None, False, "no answer found")
-        extracted = str(found[-1])[:200]
-        if verify(right, found):
+        extracted = str(parsed[-1])[:200]
+        if verify(right, parsed):
             return Judged(extracted, True)
         return Judged(extracted, False, "not equal to the reference")
     except (Exception, MemoryError) as error:

@@ -65,14 +65,14 @@ def _object(line: str, where: str) -> dict:
 
 def take(row: dict, where: str, *names: str) -> list[str]:
     """The named values of a row as text; numbers will do, anything else or nothing will not."""
-    found = []
+    values = []
     for name in names:
         value = row.get(name)
         if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
             what = "is missing" if name not in row else f"is {json.dumps(value)[:40]}"
             raise UserError(f"{where}: the field {name!r} {what}; text or a number is wanted")
-        found.append(str(value))
-    return found
+        values.append(str(value))
+    return values
 
 
 def distinct(items: list[Item], name: str) -> list[Item]:

@@ -33,14 +33,14 @@ class Settings:
 
 
 def generate(
-    variant: Variant, asked: Sequence[tuple[Benchmark, list[Item]]], settings: Settings,
+    variant: Variant, benchmarks: Sequence[tuple[Benchmark, list[Item]]], settings: Settings,
     store: Store, batch: int | None, progress: Progress,
 ) -> None:  # fmt: skip
     """Write the completions that are missing; the model is loaded only when there are some."""
-    missing, asked_of = [], _sources(asked)
+    missing, asked_of = [], _sources(benchmarks)
     for source, (benchmark, items) in asked_of.items():
-        known = store.written(source)
-        missing.append((benchmark, [item for item in items if item.id not in known]))
+        written = store.written(source)
+        missing.append((benchmark, [item for item in items if item.id not in written]))
     missing = [(benchmark, items) for benchmark, items in missing if items]
     gold = variant.kind == "gold"
     about = variant.identity() if gold else {**asdict(settings), **variant.identity()}
@@ -63,26 +63,28 @@ def generate(
         done = 0
         progress(f"{variant.name}, {benchmark.source}", done, len(items))
         for part in batches(lengths, size):
-            found = complete(model, [prompts[i] for i in part], settings.max_tokens, ends, device)
+            completions = complete(
+                model, [prompts[i] for i in part], settings.max_tokens, ends, device
+            )
             store.append(benchmark.source, [
                 Written(items[i].id, codec.decode(one.ids), len(one.ids), one.finished)
-                for i, one in zip(part, found, strict=True)
+                for i, one in zip(part, completions, strict=True)
             ])  # fmt: skip
             done += len(part)
             progress(f"{variant.name}, {benchmark.source}", done, len(items))
 
 
 def _sources(
-    asked: Sequence[tuple[Benchmark, list[Item]]],
+    benchmarks: Sequence[tuple[Benchmark, list[Item]]],
 ) -> dict[str, tuple[Benchmark, list[Item]]]:
     """Benchmarks to generate for; the whole of one serves its part too."""
-    found: dict[str, tuple[Benchmark, list[Item]]] = {}
-    for benchmark, items in asked:
-        if benchmark.source in found:
-            known = {item.id: item for item in found[benchmark.source][1]}
-            items = list({**known, **{item.id: item for item in items}}.values())
-        found[benchmark.source] = benchmark, items
-    return found
+    sources: dict[str, tuple[Benchmark, list[Item]]] = {}
+    for benchmark, items in benchmarks:
+        if benchmark.source in sources:
+            items_by_id = {item.id: item for item in sources[benchmark.source][1]}
+            items = list({**items_by_id, **{item.id: item for item in items}}.values())
+        sources[benchmark.source] = benchmark, items
+    return sources
 
 
 def prompt_ids(codec: Codec, text: str, thinking: bool) -> list[int]:
@@ -103,13 +105,13 @@ def score(
     variant: Variant, benchmark: Benchmark, items: list[Item], store: Store, progress: Progress
 ) -> list[Scored]:
     """Judge the completions that have no verdict yet, and store all."""
-    written, known = store.written(benchmark.source), store.scores(benchmark.name)
+    written, scores = store.written(benchmark.source), store.scores(benchmark.name)
     lost = [item.id for item in items if item.id not in written]
     if lost:
         raise UserError(f"{store.folder}: no completion for item {lost[0]} of {benchmark.source}")
     fresh = [
         item for item in items
-        if item.id not in known or known[item.id].completion != written[item.id].completion
+        if item.id not in scores or scores[item.id].completion != written[item.id].completion
     ]  # fmt: skip
     if fresh:
         what = f"{variant.name}, {benchmark.name}: scoring"
@@ -124,12 +126,12 @@ def score(
             fresh, judge(benchmark, fresh, texts, tell), strict=True
         ):
             one = written[item.id]
-            known[item.id] = Scored(
+            scores[item.id] = Scored(
                 item.id, item.reference, extracted, correct, why, one.completion, one.tokens,
                 one.finished,
             )  # fmt: skip
-        store.write_scores(benchmark.name, list(known.values()))
-    return [known[item.id] for item in items]
+        store.write_scores(benchmark.name, list(scores.values()))
+    return [scores[item.id] for item in items]
 
 
 Verdict = tuple[str | None, bool, str]
@@ -149,14 +151,14 @@ def by_execution(
     """Run what each prediction makes a program of; a prediction that is none runs nothing."""
     assert benchmark.extract is not None
     assert benchmark.program is not None
-    found = [benchmark.extract(text) for text in texts]
+    answers = [benchmark.extract(text) for text in texts]
     programs = [
         None if answer is None else benchmark.program(item, answer)
-        for item, answer in zip(items, found, strict=True)
+        for item, answer in zip(items, answers, strict=True)
     ]
     outcomes = iter(sandbox.run_many([p for p in programs if p is not None], progress=progress))
     verdicts: list[Verdict] = []
-    for answer, program in zip(found, programs, strict=True):
+    for answer, program in zip(answers, programs, strict=True):
         if answer is None:
             verdicts.append((None, False, "no answer found"))
         elif program is None:

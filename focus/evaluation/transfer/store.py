@@ -48,8 +48,8 @@ class Store:
         """Begin, or go on where settings and versions of benchmarks are the stored ones."""
         path = self.folder / "settings.json"
         begun = path.exists() and any(self.folder.glob("*.written.jsonl"))
-        known = _read_object(path) if begun else settings
-        stored = known.get("versions", {})
+        stored_settings = _read_object(path) if begun else settings
+        stored = stored_settings.get("versions", {})
         for name, version in versions.items():
             if stored.get(name, version) != version:
                 raise UserError(
@@ -57,14 +57,14 @@ class Store:
                     f"{version}; choose another --out, or remove the folder"
                 )
         for name in settings:
-            if settings.get(name) != known.get(name):
+            if settings.get(name) != stored_settings.get(name):
                 raise UserError(
-                    f"{self.folder} was begun with {name} = {known.get(name)}, now it is "
+                    f"{self.folder} was begun with {name} = {stored_settings.get(name)}, now it is "
                     f"{settings.get(name)}; choose another --out, or remove the folder"
                 )
         if {**stored, **versions} != stored:
-            known = {**known, "versions": {**stored, **versions}}
-            write_text(path, json.dumps(known, indent=1) + "\n")
+            stored_settings = {**stored_settings, "versions": {**stored, **versions}}
+            write_text(path, json.dumps(stored_settings, indent=1) + "\n")
 
     def written(self, benchmark: str) -> dict[str, Written]:
         """The completions so far; a last line that a kill has torn is cut off."""
@@ -76,14 +76,14 @@ class Store:
         if len(whole) < len(raw):
             with open(path, "r+b") as stream:
                 stream.truncate(len(whole))
-        found = {}
+        completions = {}
         for number, line in enumerate(whole.decode("utf-8").splitlines(), 1):
             try:
                 one = Written(**json.loads(line))
             except (ValueError, TypeError) as error:
                 raise UserError(f"{path}, line {number} is damaged; remove the line") from error
-            found[one.id] = one
-        return found
+            completions[one.id] = one
+        return completions
 
     def append(self, benchmark: str, lines: list[Written]) -> None:
         """Add a batch; it is on the disk when this returns."""

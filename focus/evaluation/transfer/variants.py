@@ -51,10 +51,10 @@ def find_variants(words: Sequence[str], null_seeds: int) -> list[Variant]:
     if not words:
         raise UserError("name what to compare: base, gold, null, or checkpoints")
     checkpoints = [w for w in words if w not in ("base", "gold", "null") and ":" not in w]
-    found: list[Variant] = []
+    variants: list[Variant] = []
     for word in dict.fromkeys(words):
         if word in ("base", "gold"):
-            found.append(Variant(word, "base" if word == "base" else "gold"))
+            variants.append(Variant(word, "base" if word == "base" else "gold"))
             continue
         kind, _, named = word.partition(":") if word.startswith("null") else ("", "", word)
         if kind not in ("", "null"):
@@ -65,17 +65,17 @@ def find_variants(words: Sequence[str], null_seeds: int) -> list[Variant]:
             named = checkpoints[0]
         name = Path(named).name or named
         if kind == "null":
-            found += [
+            variants += [
                 Variant(f"null-{name}-{seed}", "null", adapter_folder(named), seed)
                 for seed in range(1, null_seeds + 1)
             ]
         else:
-            found.append(Variant(name, "adapter", adapter_folder(named)))
-    names = [variant.name for variant in found]
+            variants.append(Variant(name, "adapter", adapter_folder(named)))
+    names = [variant.name for variant in variants]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
         raise UserError(f"two variants would be called {twice!r}; rename a folder")
-    return found
+    return variants
 
 
 def adapter_folder(name: str) -> Path:
@@ -91,10 +91,10 @@ def adapter_folder(name: str) -> Path:
     return folder
 
 
-def find_backbone(variants: Sequence[Variant], asked: str | None) -> str:
+def find_backbone(variants: Sequence[Variant], backbone: str | None) -> str:
     """The one backbone that all variants share."""
     wanted = {v.adapter: _backbone_of(v.adapter) for v in variants if v.adapter is not None}
-    name = asked or next(iter(wanted.values()), SMOLLM2)
+    name = backbone or next(iter(wanted.values()), SMOLLM2)
     for folder, other in wanted.items():
         if short_name(name) != other:
             raise UserError(
@@ -125,10 +125,10 @@ def load_variant(variant: Variant, backbone: str, device: str) -> tuple[Any, Cod
         if variant.kind == "null":
             weights = randomised(weights, variant.seed)
         model = get_peft_model(model, config)
-        told: Any = set_peft_model_state_dict(model, weights)
-        missing = [key for key in told.missing_keys if "lora_" in key]
-        if told.unexpected_keys or missing:
-            odd = [*told.unexpected_keys, *missing][0]
+        load_result: Any = set_peft_model_state_dict(model, weights)
+        missing = [key for key in load_result.missing_keys if "lora_" in key]
+        if load_result.unexpected_keys or missing:
+            odd = [*load_result.unexpected_keys, *missing][0]
             raise UserError(f"the adapter {variant.adapter} does not fit {backbone}: {odd}")
     return model.eval().to(device), codec
 

@@ -44,8 +44,8 @@ class TrmReplay:
         self._wanted = torch.tensor([t in self.candidates for t in range(steps)], device=device)
         self._row = torch.arange(batch, device=device)
         self.states = {
-            name: kept.new_zeros(len(self.candidates), *kept.shape)
-            for name, kept in carried.state.tensors().items()
+            name: tensor.new_zeros(len(self.candidates), *tensor.shape)
+            for name, tensor in carried.state.tensors().items()
         }
         self.energy = torch.zeros(steps + 1, batch, device=device)
         self.exact = torch.zeros(steps + 1, batch, dtype=torch.bool, device=device)
@@ -64,8 +64,8 @@ class TrmReplay:
         self.replay_until.masked_fill_(fresh, 0)
         self._note(age, start, x, y)
         slot = self._slot[age]
-        kept = choose(self._wanted[age], start.detach(), self._state_in(slot))
-        for name, value in kept.tensors().items():
+        slot_state = choose(self._wanted[age], start.detach(), self._state_in(slot))
+        for name, value in slot_state.tensors().items():
             self.states[name][slot, self._row] = value
 
     @torch.no_grad()
@@ -117,9 +117,9 @@ class TrmReplay:
 
     def _state_in(self, slot: Int[Tensor, " batch"]) -> State:
         """The state that each puzzle has in a slot."""
-        return State.of({name: kept[slot, self._row] for name, kept in self.states.items()})
+        return State.of({name: tensor[slot, self._row] for name, tensor in self.states.items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything that an update changes, by name."""
         named = {n: getattr(self, n) for n in ("energy", "exact", "visited", "replay_until")}
-        return {**named, **{f"states.{name}": kept for name, kept in self.states.items()}}
+        return {**named, **{f"states.{name}": tensor for name, tensor in self.states.items()}}

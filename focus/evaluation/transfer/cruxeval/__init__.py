@@ -8,13 +8,13 @@ from focus.evaluation.transfer.items import Item, distinct, from_hub, read_rows,
 _FENCE = "```"
 
 
-def _load(asked: str, data: str | None) -> list[Item]:
+def _load(predicted: str, data: str | None) -> list[Item]:
     items = []
     hub = partial(from_hub, "cruxeval-org/cruxeval", "test")
     for number, (where, row) in enumerate(read_rows(data, "cruxeval/cruxeval.jsonl", hub)):
         code, output = take(row, where, "code", "output")
         given = str(row["input"]) if row.get("input") == "" else take(row, where, "input")[0]
-        answer = output if asked == "output" else f"f({given})"
+        answer = output if predicted == "output" else f"f({given})"
         fields = {"code": code, "input": given, "output": output}
         gold = f"[ANSWER]{answer}[/ANSWER]"
         items.append(Item(str(row.get("id", f"sample_{number}")), fields, answer, gold))

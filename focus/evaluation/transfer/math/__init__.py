@@ -19,18 +19,18 @@ def _hub() -> list[dict]:
 
 def boxed(text: str) -> list[str]:
     """What each \\boxed{} (or \\fbox{}) of a text holds; braces inside are balanced."""
-    found = []
+    contents = []
     for command in re.finditer(r"\\(?:boxed|fbox)\s*", text):
         rest, depth = text[command.end() :], 0
         if not rest.startswith("{"):  # \boxed 5
-            found += [re.split(r"[\s$]", rest, maxsplit=1)[0]]
+            contents += [re.split(r"[\s$]", rest, maxsplit=1)[0]]
             continue
         for position, char in enumerate(rest):
             depth += (char == "{") - (char == "}")
             if depth == 0:
-                found.append(rest[1:position])
+                contents.append(rest[1:position])
                 break
-    return [answer for answer in found if answer]
+    return [answer for answer in contents if answer]
 
 
 def load(data: str | None) -> list[Item]:
