@@ -2,12 +2,16 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from focus.errors import UserError
+
+_LARGEST_OBJECT = 64 * 2**20  # bytes
 
 
 @contextlib.contextmanager
@@ -43,6 +47,33 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object of a file from anywhere; one line says what is wrong with it."""
+    try:
+        if path.stat().st_size > _LARGEST_OBJECT:
+            raise UserError(
+                f"{path} is too large: more than {_LARGEST_OBJECT // 2**20} MiB of JSON"
+            )
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is damaged: it is no text") from error
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    return parse_object(text, str(path))
+
+
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """The JSON object that a text holds; `where` names it in errors."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise UserError(f"{where} is damaged: {reason}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{where} is damaged: it is no JSON object")
+    return value
 
 
 def check_writable(folder: Path) -> None:

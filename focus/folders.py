@@ -14,7 +14,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from focus.errors import UserError
-from focus.files import sha256, usual_mode, write_text
+from focus.files import read_object, sha256, usual_mode, write_text
 
 MANIFEST = "manifest.json"
 
@@ -74,12 +74,12 @@ def check_replaceable(folder: Path) -> None:
         return
     inside = {path.relative_to(folder).as_posix() for path in folder.iterdir()}
     try:
-        written = set(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+        written = set(read_object(folder / MANIFEST))
         inside = {
             path.relative_to(folder).as_posix()
             for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()
         } - {MANIFEST, "README.md"}  # fmt: skip
-    except (OSError, ValueError, TypeError):
+    except UserError:
         written = set()
     if foreign := sorted(inside - written):
         raise UserError(f"{folder} holds {foreign[0]}, which is no part of a checkpoint; {refusal}")
@@ -87,14 +87,11 @@ def check_replaceable(folder: Path) -> None:
 
 def check_folder(folder: Path) -> None:
     """Refuse a folder of which a file is missing, truncated or altered, by name."""
-    try:
-        hashes = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if not isinstance(hashes, dict):
-            raise ValueError("it is no JSON object")
-    except FileNotFoundError as error:
-        raise UserError(f"{folder} is no checkpoint: it has no {MANIFEST}") from error
-    except ValueError as error:
-        raise UserError(f"{folder / MANIFEST} is damaged ({error})") from error
+    if not (folder / MANIFEST).is_file():
+        raise UserError(f"{folder} is no checkpoint: it has no {MANIFEST}")
+    hashes = read_object(folder / MANIFEST)
+    if not hashes:
+        raise UserError(f"{folder / MANIFEST} is damaged: it lists no files")
     for name, expected in hashes.items():
         path = folder / name
         if not path.is_file():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from focus.errors import UserError
+from focus.files import read_object
 from focus.tasks import Task, task_class
 
 FORMAT = 4
@@ -22,11 +23,11 @@ def to_json(config: Any) -> str:
 
 def read_values(path: Path) -> dict[str, Any]:
     """The fields of a stored config, its task built; `path` is named in errors."""
+    values = read_object(path)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
         version = values.pop("format")
         name = values["task"].pop("name")
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (KeyError, AttributeError, TypeError) as error:
         raise UserError(f"{path} is no run config ({error})") from error
     if version != FORMAT:
         raise UserError(f"{path} has format {version}; this version reads format {FORMAT}")
@@ -48,13 +49,32 @@ def _build(kind: Any, value: Any) -> Any:
         unknown = set(value) - {f.name for f in dataclasses.fields(kind)}
         if unknown:
             raise ValueError(f"unknown field {sorted(unknown)[0]!r}")
-        built = {name: _build(hints[name], item) for name, item in value.items()}
+        built = {name: _field(name, hints[name], item) for name, item in value.items()}
         return typing.cast(Any, kind)(**built)
     if isinstance(value, list):
         inner = typing.get_args(kind) if typing.get_origin(kind) is tuple else ()
         first = inner[0] if inner and not isinstance(inner[0], types.EllipsisType) else Any
         return tuple(_build(first, item) for item in value)
     return value
+
+
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    bool: (bool,), int: (int,), float: (float, int), str: (str,), tuple: (list,)
+}  # fmt: skip
+
+
+def _field(name: str, kind: Any, value: Any) -> Any:
+    """The value of a field; refuses one of another type, or none of its choices."""
+    origin = typing.get_origin(kind)
+    if origin is typing.Literal and value not in typing.get_args(kind):
+        raise ValueError(f"{name} is one of {', '.join(typing.get_args(kind))}, not {value!r:.40}")
+    allowed = _PLAIN.get(origin or kind)
+    wrong_bool = isinstance(value, bool) and kind is not bool
+    if allowed is not None and (wrong_bool or not isinstance(value, allowed)):
+        raise ValueError(f"{name} is {(origin or kind).__name__}, not {value!r:.40}")
+    if dataclasses.is_dataclass(kind) and not isinstance(value, dict | typing.cast(type, kind)):
+        raise ValueError(f"{name} is a group of settings, not {value!r:.40}")
+    return _build(kind, value)
 
 
 def task_of(values: dict[str, Any]) -> Task:

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.files import write_text
+from focus.files import read_object, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
 from focus.model.backbone import adapter_config, adapter_tensors
 from focus.model.base import Model, SolverConfig
@@ -163,11 +163,11 @@ def load_model(folder: Path, side: int | None = None) -> Model:
         raise UserError(f"{folder} is a training state; name the run's folder or its best/")
     _check_sizes(config, own, folder / "adapter" / "adapter_model.safetensors")
     model = build_model(task, config)
-    _copy(_own_weights(model), load_file(own), own)
+    _copy(_own_weights(model), read_tensors(own), own)
     if model.has_adapter:
         lora = folder / "adapter" / "adapter_model.safetensors"
-        _copy(adapter_tensors(model.adapted_model), load_file(lora), lora)
-    notes = json.loads((folder / "notes.json").read_text(encoding="utf-8"))
+        _copy(adapter_tensors(model.adapted_model), read_tensors(lora), lora)
+    notes = read_object(folder / "notes.json")
     model.record = path.read_text(encoding="utf-8"), notes
     return model.eval()
 
@@ -204,6 +204,18 @@ def _check_sizes(config: SolverConfig, own: Path, lora: Path) -> None:
 
 def _rank(adapter: dict[str, list[int]]) -> int:
     return next((shape[0] for name, shape in adapter.items() if "lora_A" in name), 0)
+
+
+def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:
+    """The tensors of a file; refuses one that is damaged, or that holds what is no number."""
+    try:
+        tensors = load_file(path, device=device)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path} is damaged ({error})") from error
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not tensor.float().isfinite().all():
+            raise UserError(f"{path} is damaged: {name} holds values that are not finite")
+    return tensors
 
 
 def _shapes(path: Path) -> dict[str, list[int]]:

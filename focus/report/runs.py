@@ -4,13 +4,13 @@ An evaluation is a folder with config.json, results.json and predictions.jsonl; 
 may lie the run's metrics.jsonl.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from focus.errors import UserError
+from focus.files import parse_object, read_object
 from focus.report.table import Rate
 from focus.training.config import RunConfig, read_config
 
@@ -92,10 +92,14 @@ class Evaluated:
 
     @cached_property
     def _rows(self) -> dict[int, dict[int, dict]]:
-        by_steps: dict[int, dict[int, dict]] = {}
-        for row in _lines(self.folder / "predictions.jsonl", ("id", "steps", "exact", "answer")):
-            by_steps.setdefault(row["steps"], {})[row["id"]] = row
-        return by_steps
+        path = self.folder / "predictions.jsonl"
+        rows: dict[int, dict[int, dict]] = {}
+        for row in _lines(path, ("id", "steps", "exact", "answer")):
+            rows.setdefault(row["steps"], {})[row["id"]] = row
+        for steps, result in self.results.items():
+            if len(rows.get(steps, ())) != result["n"]:
+                raise UserError(f"{path} is damaged: it lacks predictions at K = {steps}")
+        return rows
 
     @cached_property
     def puzzles(self) -> dict[int, tuple[str, str]]:
@@ -158,27 +162,24 @@ def _lines(path: Path, wanted: Sequence[str]) -> list[dict]:
     rows = []
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            row = json.loads(line)
+            row = parse_object(line, "it")
             if not all(name in row for name in wanted):
-                raise ValueError
-        except (ValueError, TypeError) as error:
+                raise UserError("it lacks a field")
+        except UserError as error:
             raise UserError(f"{path}, line {number} is damaged") from error
         rows.append(row)
     return rows
 
 
 def _read(file: Path) -> dict:
-    try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(stored, dict) and isinstance(stored["results"], list):
-            return stored
-    except (ValueError, KeyError, OSError) as error:
-        raise UserError(f"{file} is damaged: {error}") from error
-    raise UserError(f"{file} does not hold results")
+    stored = read_object(file)
+    if not isinstance(stored.get("results"), list):
+        raise UserError(f"{file} does not hold results")
+    return stored
 
 
 def _evaluated(file: Path, stored: dict) -> Evaluated:

@@ -166,5 +166,5 @@ def _update_of(line: str) -> float:
     """The update of a line of metrics; infinite for one that a kill cut short."""
     try:
         return json.loads(line)["update"]
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return math.inf

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from focus.errors import UserError
-from focus.files import write_text
+from focus.files import read_object, write_text
 from focus.folders import atomic_folder, check_folder
+from focus.model.checkpoint import read_tensors
 from focus.serialization import to_json
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.optimizer import Part
@@ -88,7 +89,7 @@ def load_state(
         raise UserError(f"{folder} belongs to a run with another config: --{other} differs")
     tensors: Tensors = {}
     for path in sorted(folder.glob("state-*.safetensors")):
-        tensors |= load_file(path, device=device)
+        tensors |= read_tensors(path, device)
     if stored.portable:
         tensors = _restore(tensors)
 
@@ -100,7 +101,10 @@ def load_state(
     average = part("average") or {name: value.clone() for name, value in weights.items()}
     moments = {key: value for key, value in tensors.items() if key.split("/")[0] not in _OTHERS}
     metric_sums = [value for _, value in sorted(part("metric_sums").items())]
-    counters = json.loads((folder / "trainer.json").read_text(encoding="utf-8"))
+    counters = read_object(folder / "trainer.json")
+    for name in ("update", "best", "seconds"):
+        if not isinstance(counters.get(name), int | float):
+            raise UserError(f"{folder / 'trainer.json'} is damaged: {name} is no number")
     return weights, average, moments, metric_sums, counters, part("carried")
 
 

@@ -135,7 +135,8 @@ def test_what_is_no_recipe_is_refused():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nonsense", "is no run config"),
+        ("nonsense", "is damaged"),
+        ("{}", "is no run config"),
         ('{"format": 9, "task": {"name": "sudoku"}}', "format 9"),
         ('{"format": 4, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
     ],

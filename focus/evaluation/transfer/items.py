@@ -56,8 +56,10 @@ def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
 def _object(line: str, where: str) -> dict:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{where}: not JSON ({error.msg})") from error
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{where}: not JSON ({getattr(error, 'msg', 'nested too deeply')})"
+        ) from error
     if not isinstance(row, dict):
         raise UserError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
     return row

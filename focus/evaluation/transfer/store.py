@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from focus.errors import UserError
-from focus.files import write_text
+from focus.files import read_object, write_text
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Store:
         for number, line in enumerate(whole.decode("utf-8").splitlines(), 1):
             try:
                 one = Written(**json.loads(line))
-            except (ValueError, TypeError) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise UserError(f"{path}, line {number} is damaged; remove the line") from error
             completions[one.id] = one
         return completions
@@ -110,13 +110,13 @@ class Store:
             return {}
         try:
             lines = [Scored(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise UserError(f"{path} is damaged; remove it, and it is made again") from error
         return {line.id: line for line in lines}
 
 
 def _read_object(path: Path) -> dict:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is damaged; remove the folder and begin again") from error
+        return read_object(path)
+    except UserError as error:
+        raise UserError(f"{error}; remove the folder and begin again") from error

@@ -7,7 +7,6 @@ checkpoint's change, so that whatever it gains or loses is what any change of th
 """
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.files import sha256
+from focus.files import read_object, sha256
 from focus.folders import MANIFEST
 from focus.model.checkpoint import checkpoint_folder, fetch
 from focus.model.pretrained import SMOLLM2, Codec, load_language_model, short_name
@@ -105,10 +104,9 @@ def find_backbone(variants: Sequence[Variant], backbone: str | None) -> str:
 
 
 def _backbone_of(folder: Path) -> str:
-    try:
-        name = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
-    except (OSError, ValueError, KeyError) as error:
-        raise UserError(f"{folder / _CONFIG} names no backbone: {error}") from error
+    name = read_object(folder / _CONFIG).get("base_model_name_or_path")
+    if not isinstance(name, str):
+        raise UserError(f"{folder / _CONFIG} names no backbone")
     return short_name(name)
 
 
