@@ -85,6 +85,7 @@ def eval_(
         out: folder for all answers and rates, for focus report.
         json: print one JSON object instead of a table.
     """
+    numbers = _numbers(steps)
     file = Path(data or "")
     side = side_of_file(file) if file.is_file() else None
     solver, config = load_checkpoint(checkpoint, task, side)
@@ -110,7 +111,7 @@ def eval_(
     ):
         line = bar.add_task(f"{len(table)} puzzles", total=len(table))
         results = evaluate(
-            solver, table, _numbers(steps) or [config.eval_steps],
+            solver, table, numbers or [config.eval_steps],
             progress=lambda done: bar.update(line, completed=done), early_stop=early_stop,
         )  # fmt: skip
         if symmetry_retries:
