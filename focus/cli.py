@@ -36,6 +36,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "focus.commands.evaluate:eval_",
         "Exact rate of a checkpoint, with intervals, at one or more numbers of steps.",
     ),
+    "diagnose": (
+        "focus.commands.diagnose:diagnose_",
+        "What happens along a rollout: for solvers that drift, wind up or lose what they solved.",
+    ),
     "transfer": (
         "focus.commands.transfer:transfer",
         "Accuracy of a language model on mathematics and code, with and without an adapter.",

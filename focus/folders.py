@@ -19,6 +19,12 @@ from focus.files import read_object, sha256, usual_mode, write_text
 MANIFEST = "manifest.json"
 
 
+def cache_folder() -> Path:
+    """Where what takes long to get or compute is kept: $FOCUS_CACHE, or the user's cache."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "focus"
+    return Path(os.environ.get("FOCUS_CACHE") or default)
+
+
 @contextlib.contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
     """An empty folder to fill, which replaces `folder` when the block ends without an error.

@@ -48,6 +48,7 @@ class Stream(IntEnum):
     TRM_REPLAY_COIN = 86
     UNIFORM_SELECTOR = 90
     REPLAY_SOLVED = 91
+    PERMUTED_SELECTOR = 92
 
 
 def _mix(word: Tensor) -> Tensor:
@@ -60,9 +61,13 @@ def _mix(word: Tensor) -> Tensor:
 
 
 def example_keys(
-    seed: int, update: int | Int[Tensor, ""] | Int[Tensor, " batch"], example: Int[Tensor, " batch"]
-) -> Int[Tensor, " batch"]:
-    """One key per example of an update (or of one each); `example` is its index in the batch."""
+    seed: int | Int[Tensor, " batch"], update: int | Int[Tensor, ""] | Int[Tensor, " batch"],
+    example: Int[Tensor, " batch"],
+) -> Int[Tensor, " batch"]:  # fmt: skip
+    """One key per example of an update; `example` is its index in the batch.
+
+    Seed and update may be one for all examples, or one for each.
+    """
     key = _mix((example * 0 + (seed & _LOW32)) ^ 0x9E3779B9)
     key = _mix(key ^ ((update * 0x85EBCA6B) & _LOW32))
     return _mix(key ^ ((example * 0xC2B2AE35) & _LOW32))

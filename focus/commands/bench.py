@@ -13,7 +13,7 @@ from focus.commands.evaluate import load_checkpoint
 from focus.errors import UserError
 from focus.model.solver import solver_of
 from focus.recipes import recipe
-from focus.training.bench import bench_select, bench_solve, bench_train
+from focus.training.bench import bench_select, bench_solve, bench_stack, bench_train
 from focus.training.config import RunConfig
 
 
@@ -56,6 +56,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
 
     def bench(
         config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
+        together: int = 1,
         captured_only: bool = False,
         repeats: int = 5,
         json: bool = False,
@@ -64,12 +65,16 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
 
         Args:
             config: the run.
+            together: runs that are trained together, as `focus train --seeds` does.
             captured_only: on a GPU, leave out the step without CUDA graphs (half of the time).
             repeats: measurements of each kind; the median counts.
             json: print one JSON object instead.
         """
-        _check(repeats=repeats)
-        _show(bench_train(config, _device(), repeats, not captured_only), json)
+        _check(repeats=repeats, together=together)
+        if together > 1:
+            _show(bench_stack(config, together, _device(), repeats), json)
+        else:
+            _show(bench_train(config, _device(), repeats, not captured_only), json)
 
     return bench, list(words[1:])
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as TextTable
 
-from focus.data.sources import File, open_source
+from focus.data.sources import File, Source, open_source
 from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
 from focus.errors import UserError
@@ -59,6 +59,26 @@ def load_checkpoint(
     return model, replace(config, task=model.task)
 
 
+def load_puzzles(
+    config: RunConfig, data: str | None, split: str, limit: int | None
+) -> tuple[Source, Table, str]:
+    """The puzzles that a user names, where they come from, and what split they are.
+
+    A file is taken whole, unless the checkpoint was trained on a part of it.
+    """
+    if split not in SPLITS:
+        raise UserError(f"the splits are train, validation and test, not {split!r}")
+    if limit is not None and limit < 1:
+        raise UserError(f"--limit takes a number from 1, not {limit}")
+    source = open_source(data or _training_source(config))
+    if isinstance(source, File) and not _is_one_of(source.path, [config.data]):
+        seen = _is_one_of(source.path, config.more_data)
+        table, split = source.load(config.task, split), "train" if seen else "all"
+    else:
+        table = load_split(source, config.task, split)
+    return source, table if limit is None else table[:limit], split
+
+
 def eval_(
     checkpoint: Word, task: str | None = None, data: str | None = None, split: str = "test",
     steps: str = "", early_stop: bool = False, symmetry_retries: int = 0,
@@ -89,20 +109,9 @@ def eval_(
     file = Path(data or "")
     side = side_of_file(file) if file.is_file() else None
     solver, config = load_checkpoint(checkpoint, task, side)
-    if split not in SPLITS:
-        raise UserError(f"the splits are train, validation and test, not {split!r}")
-    if limit is not None and limit < 1:
-        raise UserError(f"--limit takes a number from 1, not {limit}")
     check_symmetry_retries(solver, symmetry_retries)
     check_early_stop(solver, early_stop)
-    source = open_source(data or _training_source(config))
-    # A file is evaluated whole, unless the checkpoint was trained on a part of it.
-    if isinstance(source, File) and not _is_one_of(source.path, [config.data]):
-        seen = _is_one_of(source.path, config.more_data)
-        table, split = source.load(config.task, split), "train" if seen else "all"
-    else:
-        table = load_split(source, config.task, split)
-    table = table if limit is None else table[:limit]
+    source, table, split = load_puzzles(config, data, split, limit)
     if out:
         _claim(Path(out), config)
     with (

@@ -12,7 +12,7 @@ from typing import Annotated
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
@@ -23,6 +23,7 @@ from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer, holds_a_run
 from focus.training.memory import MemoryEstimate
+from focus.training.stack import Stack
 
 _MINUTE = 60.0
 
@@ -42,6 +43,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
     def train(
         config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
         out: str = folder,
+        seeds: tuple[int, ...] = (),
         resume: bool = False,
     ) -> None:
         """Train by a recipe.
@@ -49,10 +51,15 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
         Args:
             config: the run.
             out: folder of the run: config, metrics, checkpoints.
+            seeds: train one run for each seed, all of them together on one GPU, in folders
+                OUT/seed-N; for updates so small that a single run leaves the GPU idle.
             resume: go on with the run in that folder, by its own config.
         """
         _check_method(config, base)
-        run(config, Path(out), resume)
+        if seeds:
+            run_seeds(config, Path(out), seeds, resume)
+        else:
+            run(config, Path(out), resume)
 
     return train, list(words[1:])
 
@@ -138,23 +145,13 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     """Train, with a live line of progress."""
     if holds_a_run(folder) and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
-    device = "cpu"
-    if torch.cuda.is_available():
-        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-        torch.cuda.set_device(device)
-    # Source and backbone are part of the run: it must find the same ones from any folder.
-    data = os.path.expanduser(config.data or os.environ.get(DATA_VARIABLE) or "generated")
-    config = replace(config, data=os.path.abspath(data) if os.path.exists(data) else data)
-    backbone = config.solver.backbone
-    if os.path.isdir(backbone.name):
-        backbone = replace(backbone, name=os.path.abspath(backbone.name))
-        config = replace(config, solver=replace(config.solver, backbone=backbone))
+    device, config = _device(), _at_home(config)
     processes = Processes.join(device)
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
         with only_one(folder) if processes.first else nullcontext():
-            with _distilling(processes.first) as distilled:
-                trainer = Trainer(config, folder, device, processes, announce, distilled)
+            with _preparing(processes.first) as progress:
+                trainer = Trainer(config, folder, device, processes, announce, progress)
             if resume:
                 trainer.resume()
             if resume and processes.first:
@@ -199,6 +196,48 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
         print(f"{folder}: nothing left to do")
 
 
+def run_seeds(config: RunConfig, folder: Path, seeds: Sequence[int], resume: bool) -> None:
+    """Train one run for each seed, all together, with one live line of progress."""
+    runs = {folder / f"seed-{seed}": replace(_at_home(config), seed=seed) for seed in seeds}
+    if len(runs) < len(seeds):
+        raise UserError("--seeds names a seed twice")
+    if not resume and (used := next(filter(holds_a_run, runs), None)):
+        raise UserError(f"{used} holds a run; add --resume to go on, or choose another --out")
+    try:
+        with only_one(folder):
+            with _preparing(True) as progress:
+                stack = Stack(runs, _device(), progress)
+            with Progress(console=Console(stderr=True), transient=True) as bar:
+                line = bar.add_task(
+                    f"{len(runs)} runs", total=config.optimizer.updates,
+                    completed=min(trainer.update for trainer in stack.trainers),
+                )  # fmt: skip
+                stack.run(lambda update, lines: bar.update(line, completed=update))
+    except NotFiniteError as error:
+        raise SystemExit(f"focus train: stopped: {error}; the last checkpoints are kept") from error
+    for trainer in stack.trainers:
+        print(f"{trainer.folder}: best validation {trainer.best:.3f}")
+
+
+def _device() -> str:
+    if not torch.cuda.is_available():
+        return "cpu"
+    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    torch.cuda.set_device(device)
+    return device
+
+
+def _at_home(config: RunConfig) -> RunConfig:
+    """Source and backbone are part of the run: it must find the same ones from any folder."""
+    data = os.path.expanduser(config.data or os.environ.get(DATA_VARIABLE) or "generated")
+    config = replace(config, data=os.path.abspath(data) if os.path.exists(data) else data)
+    backbone = config.solver.backbone
+    if os.path.isdir(backbone.name):
+        backbone = replace(backbone, name=os.path.abspath(backbone.name))
+        config = replace(config, solver=replace(config.solver, backbone=backbone))
+    return config
+
+
 def _say_memory(needed: MemoryEstimate) -> None:
     """Say how much GPU memory the run will take, and what to do when there is less."""
     there = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory / 2**30
@@ -212,22 +251,23 @@ def _say_memory(needed: MemoryEstimate) -> None:
 
 
 @contextmanager
-def _distilling(shown: bool) -> Iterator[Callable[[int, int], None]]:
-    """A line of progress that appears when a teacher makes soft targets."""
+def _preparing(shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A line of progress for each thing that is made before the first update."""
     bar = Progress(console=Console(stderr=True), transient=True, disable=not shown)
+    lines: dict[str, TaskID] = {}
 
-    def distilled(done: int, total: int) -> None:
-        if not bar.task_ids:
+    def progress(what: str, done: int, total: int) -> None:
+        if what not in lines:
             if shown and not bar.console.is_terminal:
-                bar.console.print(f"soft targets of {total:,} puzzles, symmetries counted")
+                bar.console.print(f"{what}: {total:,}")
             bar.start()
-            bar.add_task("soft targets", total=total)
-        bar.update(bar.task_ids[0], completed=done)
+            lines[what] = bar.add_task(what, total=total)
+        bar.update(lines[what], completed=done)
 
     try:
-        yield distilled
+        yield progress
     finally:
-        if bar.task_ids:
+        if lines:
             bar.stop()
 
 

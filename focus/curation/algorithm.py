@@ -36,6 +36,7 @@ class Algorithm1:
     choose: StateChooser
     base: BaseLossFunction
     config: CurationConfig
+    beta: float | Float[Tensor, " batch"]  # weight of the penalty: one, or one for each example
     base_always: bool  # Sudoku; on mazes replay takes the place of the base loss
     may_be_empty: bool  # whether some example may have no candidate
 
@@ -47,7 +48,9 @@ class Algorithm1:
         not_replayed = torch.ones_like(batch.keys, dtype=torch.bool)
         if replays:  # [8]
             selection = self.choose(solver, batch, conditioning, stage)  # [9] to [13]
-            l_aux = replay_loss(solver, batch, conditioning, selection, stage, self.config)
+            l_aux = replay_loss(
+                solver, batch, conditioning, selection, stage, self.config, self.beta
+            )
             losses = replace(
                 losses, auxiliary=l_aux, selection=selection, exact=selection.ends_exact.float(),
                 replayed=selection.from_candidates.float(),
@@ -112,17 +115,17 @@ class SelfTrajectory:
 
 def replay_loss(
     solver: Solver, batch: Batch, conditioning: Conditioning, selection: Selection, stage: Stage,
-    config: CurationConfig,
+    config: CurationConfig, beta: float | Float[Tensor, " batch"],
 ) -> Float[Tensor, " batch"]:  # fmt: skip
     """l_aux = L_task(s~_1:h) + beta [D^rep - gamma]_+^2; 0 where C_x is empty."""
     x, y, h = batch.x, batch.y, stage.h
     replay = solver.roll(selection.state, conditioning, x, h)  # [15] (5)
     loss = solver.loss(replay.answers, x, y, config.step_weights)  # [16]
-    if config.beta and selection.scores is not None:
+    if selection.scores is not None and (isinstance(beta, Tensor) or beta > 0):
         energy_h = solver.energy(replay.last.z, x, y)
         defect = contraction_defect(  # [16] (3)
             selection.scores.energy, energy_h, h, config.rho, config.epsilon
         )
-        penalty = config.beta * defect_penalty(defect, config.gamma)
+        penalty = beta * defect_penalty(defect, config.gamma)
         loss = loss + penalty * selection.from_candidates  # [17] (6)
     return loss * selection.replayed

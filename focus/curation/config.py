@@ -9,7 +9,9 @@ from focus.settings import Above, AtLeast, Role, Settings, Share
 from focus.tasks.base import StepWeights
 
 # What an update trains on besides rollouts from s_0: by a selector of selectors.py, or otherwise.
-ReplayMethod = Literal["focus", "random", "energy-hard", "fixed-mix", "none"]
+ReplayMethod = Literal[
+    "focus", "random", "energy-hard", "permuted", "easiest", "hardest", "fixed-mix", "none"
+]
 
 
 class Stage(NamedTuple):

@@ -31,6 +31,10 @@ class Scores:
     energy: Float[Tensor, " batch"]  # E_x at t*
     defect: Float[Tensor, " batch"]  # D at t*
 
+    def of_rows(self, rows: slice) -> "Scores":
+        """The scores of some of the examples."""
+        return Scores(self.step[rows], self.energy[rows], self.defect[rows])
+
 
 @dataclass(frozen=True)
 class Selection:
@@ -46,6 +50,14 @@ class Selection:
     def replayed(self) -> Bool[Tensor, " batch"]:
         """Which examples are replayed at all; s_f of the others means nothing."""
         return self.from_candidates | self.solved
+
+    def of_rows(self, rows: slice) -> "Selection":
+        """The selection of some of the examples."""
+        return Selection(
+            self.state.map(lambda tensor: tensor[rows]), self.from_candidates[rows],
+            self.solved[rows], self.ends_exact[rows],
+            None if self.scores is None else self.scores.of_rows(rows),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,6 +79,12 @@ class Losses:
     replayed: Float[Tensor, " batch"]  # 1 where a state of C_x was trained on
     selection: Selection | None = None
     last: State | None = None  # where the base rollout ended
+
+    def of_rows(self, rows: slice) -> "Losses":
+        """What is logged of some of the examples."""
+        selection = None if self.selection is None else self.selection.of_rows(rows)
+        fields = self.base, self.auxiliary, self.exact, self.replayed
+        return Losses(*(values[rows] for values in fields), selection)
 
     @staticmethod
     def zero(batch: Batch) -> "Losses":

@@ -65,9 +65,64 @@ class HighestEnergy:
         return _first_best(energy, eligible)
 
 
+@dataclass(frozen=True)
+class Permuted:
+    """Control: the steps t* of the frontier, dealt out anew among the puzzles of the batch.
+
+    Early and late states are replayed as often as by `Frontier`, whatever each puzzle's defect.
+    A puzzle keeps its own t* where the one that it is dealt is not eligible.
+    """
+
+    gamma: float = 0.0
+
+    def __call__(self, defect, energy, eligible, keys):
+        """The t* of another puzzle that has one."""
+        own, none = Frontier(self.gamma)(defect, energy, eligible, keys), ~eligible.any(0)
+        takes = none.byte().argsort(stable=True)
+        gives = (uniform(keys, Stream.PERMUTED_SELECTOR) + none).argsort()
+        dealt = own.scatter(0, takes, own[gives])
+        return torch.where(eligible.gather(0, dealt[None])[0], dealt, own)
+
+
+@dataclass(frozen=True)
+class Easiest:
+    """Control: the eligible state with the lowest defect, which repairs fastest."""
+
+    def __call__(self, defect, energy, eligible, keys):
+        """The state that the updater repairs best."""
+        return _first_best(-defect, eligible)
+
+
+@dataclass(frozen=True)
+class Hardest:
+    """Control: the eligible state with the highest defect, which repairs slowest or worsens."""
+
+    def __call__(self, defect, energy, eligible, keys):
+        """The state that the updater repairs worst."""
+        return _first_best(defect, eligible)
+
+
+@dataclass(frozen=True)
+class Several:
+    """One selector for each equal part of a batch that serves several runs."""
+
+    selectors: tuple[Selector, ...]
+
+    def __call__(self, defect, energy, eligible, keys):
+        """What each chooses for its own part."""
+        parts = zip(
+            self.selectors, *(t.chunk(len(self.selectors), -1) for t in (defect, energy, eligible)),
+            keys.chunk(len(self.selectors)), strict=True,
+        )  # fmt: skip
+        return torch.cat([selector(*part) for selector, *part in parts])
+
+
 # By the name of the replay method, made for a defect gamma of the frontier.
 SELECTORS: dict[str, Callable[[float], Selector]] = {
     "focus": Frontier,
     "random": lambda gamma: Uniform(),
     "energy-hard": lambda gamma: HighestEnergy(),
+    "permuted": Permuted,
+    "easiest": lambda gamma: Easiest(),
+    "hardest": lambda gamma: Hardest(),
 }

@@ -11,7 +11,7 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -46,7 +46,7 @@ class GenerationSpec:
             "" if codes is None else sha256(codes.tobytes()).hexdigest()
             for codes in (self.seeds, self.like)
         ]
-        return [task.name, asdict(task), self.seed, self.mode, _CHUNK, grown]
+        return [task.name, task.generator_settings, self.seed, self.mode, _CHUNK, grown]
 
 
 def generate_table(
@@ -121,10 +121,7 @@ def _claim(parts: Path, task: Task, spec: GenerationSpec) -> None:
         return
     try:
         stored_plan = json.loads(file.read_text(encoding="utf-8"))
-        # Settings that the task did not have yet count as their defaults.
-        usual = {f.name: f.default for f in fields(task) if f.default is not MISSING}
-        stored_plan[1] = {**usual, **stored_plan[1]}
-    except (ValueError, LookupError, TypeError):
+    except ValueError:
         stored_plan = None
     if json.dumps(stored_plan, sort_keys=True) != plan:
         raise UserError(

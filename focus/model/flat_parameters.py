@@ -5,7 +5,8 @@ weight to bf16, each gradient back, and adds it to what the other steps found: s
 kernels a step, whose launches take longer than their work. Of one vector it is three.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -30,7 +31,6 @@ class FlatParameters:
             if weight.requires_grad and name.split(".")[1] in parts
         ]
         self._named.sort(key=lambda named: named[1].numel() % _ALIGNED > 0)
-        self._compiled = compiled(self.unpacked)
 
     def flatten(self) -> Float[Tensor, " weights"]:
         """The weights as they are now."""
@@ -45,6 +45,14 @@ class FlatParameters:
             for (name, weight), part in zip(self._named, parts, strict=True)
         }
         return torch.func.functional_call(self._method, own, arguments)
+
+    def names(self) -> list[str]:
+        """The names of the weights in their order, as the module knows them."""
+        return [name.split(".", 1)[1] for name, _ in self._named]
+
+    @cached_property
+    def _compiled(self) -> Callable[..., Any]:
+        return compiled(self.unpacked)
 
     def __call__(self, weights: Float[Tensor, " weights"], *arguments: Any) -> Any:
         """The compiled method."""

@@ -5,7 +5,6 @@ once and cached. Every other name is a short name of the paper's backbones, a fo
 """
 
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from torch import nn
 
 from focus.errors import UserError
 from focus.files import sha256
-from focus.folders import atomic_folder, check_folder, find_folder
+from focus.folders import atomic_folder, cache_folder, check_folder, find_folder
 from focus.trust import FLAG, remote_code
 
 SMOLLM2 = "smollm2-135m"
@@ -66,12 +65,6 @@ def public_name(name: str) -> str:
 def short_name(name: str) -> str:
     """What we know a model by: the short name of a hub id that has one, or the name itself."""
     return next((short for short, hub in HUB_IDS.items() if hub == name), name)
-
-
-def cache_folder() -> Path:
-    """Where converted models are kept: $FOCUS_CACHE, or a folder in the user's cache."""
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "focus"
-    return Path(os.environ.get("FOCUS_CACHE") or default)
 
 
 def installed(name: str) -> Path | None:

@@ -31,12 +31,12 @@ from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.state import State
 from focus.settings import AtLeast, Settings, Share
 from focus.tasks.base import Task
-from focus.tasks.records import Problem
+from focus.tasks.records import Context, Problem
 
 STORED_WIDTHS = 24  # activations of a layer that a backward pass needs, in widths (bf16)
 _WAVELENGTHS = 12  # per axis, from 2 to 128 cells
 # What a step uses of the weights; `condition` has used the others.
-_OF_A_STEP = ("answer_in", "blocks", "hops", "hop_head", "memory_norm", "head", "relation_bias")
+OF_A_STEP = ("answer_in", "blocks", "hops", "hop_head", "memory_norm", "head", "relation_bias")
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class Updater(Recurrence):
         self.flat: FlatParameters | None = None
 
     def compile_step(self) -> None:
-        self.flat = FlatParameters(self, "_revise", _OF_A_STEP)
+        self.flat = FlatParameters(self, "_revise", OF_A_STEP)
 
     def step_flops(self) -> float:
         matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
@@ -179,14 +179,18 @@ class Updater(Recurrence):
         return 2 * (steps + replayed_steps) * self.config.layers * layer
 
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> UpdaterConditioning:
-        context = self.task.context(x)
-        inputs = R + self.position_in(_waves(context.position)) + self.bits_in(context.bits)
-        for number, table in enumerate(self.categories):
-            inputs = inputs + table(context.category[..., number])
+        inputs = R + self.embed(self.task.context(x))
         return UpdaterConditioning(
             inputs.to(working_dtype(inputs.device)), self._structure(x),
             None if self.flat is None else self.flat.flatten(),
         )  # fmt: skip
+
+    def embed(self, context: Context) -> Float[Tensor, "batch tokens width"]:
+        """E(c_x)."""
+        inputs = self.position_in(_waves(context.position)) + self.bits_in(context.bits)
+        for number, table in enumerate(self.categories):
+            inputs = inputs + table(context.category[..., number])
+        return inputs
 
     def _structure(self, x: Problem) -> Structure:
         extra, mask = self.config.registers, x.mask if self.task.padded else None
@@ -212,7 +216,7 @@ class Updater(Recurrence):
         if self.training and self.config.dropout:
             seeds = draw_seeds(2 * self.config.layers, state.z.device)
         if torch.is_grad_enabled():
-            state = state.map(_tracked)
+            state = state.map(tracked)
         return self.flat(conditioning.weights, state, conditioning, x, seeds)
 
     def _revise(
@@ -227,11 +231,19 @@ class Updater(Recurrence):
     ) -> State:
         if self.config.bptt_gradient_scale < 1:
             state = state.map(self._scale_gradient)
-        tokens, u = state.z.shape[1], dict(state.u)
         features = self.task.features(state.z, x)
-        h = self.answer_in(features) + state.u["memory"] + conditioning.inputs
+        increment, u = self.propose(features, state.u, conditioning, x, seeds)
+        return State(self.revise(state.z, increment, x), u)
+
+    def propose(
+        self, features: Float[Tensor, "batch tokens features"], memory: dict[str, Tensor],
+        conditioning: UpdaterConditioning, x: Problem, seeds: Int[Tensor, " sites"] | None,
+    ) -> tuple[Float[Tensor, "batch tokens channels"], dict[str, Tensor]]:  # fmt: skip
+        """The increment of the answer that the layers predict, and the new memory."""
+        tokens, u = features.shape[1], dict(memory)
+        h = self.answer_in(features) + u["memory"] + conditioning.inputs
         if self.config.registers:
-            h = torch.cat([h, state.u["registers"]], 1)
+            h = torch.cat([h, u["registers"]], 1)
         for number, block in enumerate(typing.cast(list[Block], self.blocks)):
             if self.config.hops:
                 layer_input = block.hop_input(h[:, :tokens])
@@ -239,17 +251,24 @@ class Updater(Recurrence):
                 h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
             own = None if seeds is None else seeds[2 * number : 2 * number + 2]
             h = block(h, conditioning.structure, self.relation_bias, own)
-        memory = self.memory_norm(h)
+        remembered = self.memory_norm(h)
         increment = self.head(rms_norm(h[:, :tokens])).float()
         if self.config.hops:
             increment = increment + self.hop_head(u["hops"]).float()
-        decay = self.config.answer_decay
-        z = (1 - decay) * state.z if decay else state.z
-        z = (z + self.config.answer_scale * increment).clamp(self.low, self.high)
-        u["memory"] = memory[:, :tokens]
+        u["memory"] = remembered[:, :tokens]
         if self.config.registers:
-            u["registers"] = memory[:, tokens:]
-        return State(self.task.clamp(z, x), u)
+            u["registers"] = remembered[:, tokens:]
+        return increment, u
+
+    def revise(
+        self, z: Float[Tensor, "batch tokens channels"],
+        increment: Float[Tensor, "batch tokens channels"], x: Problem,
+    ) -> Float[Tensor, "batch tokens channels"]:  # fmt: skip
+        """z' = clamp_x(clip((1 - decay) z + alpha * increment))."""
+        decay = self.config.answer_decay
+        z = (1 - decay) * z if decay else z
+        z = (z + self.config.answer_scale * increment).clamp(self.low, self.high)
+        return self.task.clamp(z, x)
 
     def _scale_gradient(self, tensor: Tensor) -> Tensor:
         """The same values; a share of the gradient goes on to the step before."""
@@ -257,7 +276,7 @@ class Updater(Recurrence):
         return value + self.config.bptt_gradient_scale * (tensor - value)
 
 
-def _tracked(tensor: Tensor) -> Tensor:
+def tracked(tensor: Tensor) -> Tensor:
     """With a gradient in any case, so that one compiled step serves first and later ones."""
     return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
 

@@ -1,4 +1,4 @@
-"""Every method of the paper as a change to a FOCUS run."""
+"""Every method of the paper, and controls of ours, as a change to a FOCUS run."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,6 +47,26 @@ def no_memory(config: RunConfig) -> RunConfig:
     return replace(config, curation=replace(config.curation, restore_memory=False))
 
 
+def no_replay(config: RunConfig) -> RunConfig:
+    """FOCUS without replay: rollouts from s_0 (mazes: from q_base), loss at every step."""
+    return replace(config, replay=replace(config.replay, method="none"))
+
+
+def permuted(config: RunConfig) -> RunConfig:
+    """FOCUS with the steps t* of a batch dealt out anew among its puzzles."""
+    return replace(config, replay=replace(config.replay, method="permuted"))
+
+
+def easiest(config: RunConfig) -> RunConfig:
+    """FOCUS that replays the state with the lowest defect."""
+    return replace(config, replay=replace(config.replay, method="easiest"))
+
+
+def hardest(config: RunConfig) -> RunConfig:
+    """FOCUS that replays the state with the highest defect."""
+    return replace(config, replay=replace(config.replay, method="hardest"))
+
+
 def recurrent(config: RunConfig) -> RunConfig:
     """Recurrent final-only: rollouts from s_0, loss on the last answer, no teacher.
 
@@ -83,6 +103,10 @@ METHODS: dict[str, Callable[[RunConfig], RunConfig]] = {
     "no-penalty": no_penalty,
     "random-penalty": random_penalty,
     "no-memory": no_memory,
+    "no-replay": no_replay,
+    "permuted": permuted,
+    "easiest": easiest,
+    "hardest": hardest,
     "recurrent": recurrent,
     "one-step": one_step,
     "direct": direct,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from focus.curation.config import ReplayMethod
+from focus.data.corpus import CorpusConfig
 from focus.model.base import SolverConfig
 from focus.model.trm import TRMConfig
 from focus.recipes.tasks import maze, mini_maze, mini_sudoku, sudoku
@@ -49,7 +50,8 @@ def trm_sudoku_quick() -> RunConfig:
             weight_decay=0.6,
         ),
         deep_supervision=replace(config.deep_supervision, depths=((0.3, 1, 2), (0.6, 2, 4))),
-        more_data=("extra",), train_share=0.05, eval_every=2_000, save_every=2_000, log_every=100,
+        corpus=CorpusConfig(), augment=True, more_data=("extra",), train_share=0.05,
+        eval_every=2_000, save_every=2_000, log_every=100,
         patience=6,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from focus.report.runs import Evaluated
 from focus.report.tables import label
 
 FORMATS = ("pdf", "png", "svg")
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "focus", "pdf.fonttype": 42, "font.size": 8, "axes.titlesize": 8,
     "figure.dpi": 150, "savefig.bbox": "tight", "legend.fontsize": 7,
 }  # fmt: skip
@@ -64,7 +64,7 @@ def all_figures(runs: Sequence[Evaluated], folder: Path) -> tuple[dict[str, str]
                 first.setdefault((run.where, run.method), run)
         shown = list(first.values())
         focus = next((run for run in shown if run.method == "focus"), None)
-        with matplotlib.rc_context(_STYLE):
+        with matplotlib.rc_context(STYLE):
             figures = {name: build(focus) if focus else None for name, build in _OF_ONE.items()}
             figures |= {name: build(shown) for name, build in _OF_MANY.items()}
             for name, figure in figures.items():

@@ -31,7 +31,15 @@ from focus.tasks.assignment_rules import (
     table,
 )
 from focus.tasks.assignment_search import Search
-from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
+from focus.tasks.base import (
+    LOG_FLOOR,
+    AnswerFeatures,
+    Channel,
+    Codes,
+    Task,
+    Verdict,
+    masked_mean,
+)
 from focus.tasks.prompt import Cell, Prompt
 from focus.tasks.records import Context, Problem, Rows, Target
 
@@ -60,7 +68,8 @@ class Assignment(Task):
     hard_fraction: float = 0.25  # share of the blanks that count as hard
     logit_bound: float = 20.0  # hard clip of the class logits
     candidates: bool = True  # context holds the classes that the givens leave open (ours)
-    logit_features: bool = True  # features hold scaled logits beside the probabilities (ours)
+    # what the updater sees of the answer beside its probabilities (ours); raw logits run away
+    answer_features: AnswerFeatures = "log-probabilities"
     # Times that a language model reads the grid. Once is twice as fast; cells are then read before
     # all of the puzzle has been seen, with a summary of the whole beside each.
     grids_in_prompt: int = 2
@@ -304,13 +313,15 @@ class Assignment(Task):
         self, z: Float[Tensor, "batch tokens channels"], x: Problem
     ) -> Float[Tensor, "batch tokens features"]:
         probabilities = z.softmax(-1)
-        if not self.logit_features:
+        if self.answer_features == "probabilities":
             return probabilities
-        return torch.cat([probabilities, z / 8], -1)
+        raw = self.answer_features == "logits"
+        logits = z if raw else z.log_softmax(-1).clamp(min=LOG_FLOOR)
+        return torch.cat([probabilities, logits / 8], -1)
 
     @property
     def feature_width(self) -> int:
-        return self.classes * (2 if self.logit_features else 1)
+        return self.classes * (1 if self.answer_features == "probabilities" else 2)
 
     def decode(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem

@@ -58,6 +58,11 @@ class Verdict:
 
 
 StepWeights = Literal["linear", "uniform", "final"]
+# What an updater sees of an answer beside its probabilities. A constant added to all logits of a
+# cell changes no probability and no loss, so that it drifts over a rollout: an updater that sees
+# it has a clock, and fails on rollouts longer than those it learned from (docs/LOG.md).
+AnswerFeatures = Literal["log-probabilities", "logits", "probabilities"]
+LOG_FLOOR = -8.0  # of log-probabilities among the features: below it a class counts as excluded
 
 
 def step_weights(steps: int, kind: StepWeights, device: torch.device) -> Float[Tensor, " {steps}"]:
@@ -316,6 +321,11 @@ class Task(ABC):
     def add_givens(self, question: Codes, answer: Codes, seed: int) -> Codes:
         """An easier puzzle with the same answer; the same one where a task has nothing to add."""
         return question
+
+    @property
+    def generator_settings(self) -> dict[str, Any]:
+        """The settings that generated puzzles depend on."""
+        return {"cells": self.cells}
 
     @property
     def generator_modes(self) -> tuple[str, ...]:

@@ -22,7 +22,15 @@ from focus.errors import UserError
 from focus.random import Stream, normal, uniform
 from focus.settings import Role
 from focus.tasks import drawing
-from focus.tasks.base import Channel, Codes, Task, Verdict, masked_mean
+from focus.tasks.base import (
+    LOG_FLOOR,
+    AnswerFeatures,
+    Channel,
+    Codes,
+    Task,
+    Verdict,
+    masked_mean,
+)
 from focus.tasks.maze_tokens import (
     MazeProblem,
     MazeRows,
@@ -67,7 +75,8 @@ class Maze(Task):
     lambda_distance: float = 0.10  # task loss: distances, in units of 16 moves (ours)
     lambda_move: float = 0.05  # task loss: distance to the parent is one move (ours)
     logit_bound: float = 20.0  # hard clip of path and parent logits
-    logit_features: bool = True  # features hold scaled logits beside the probabilities (ours)
+    # what the updater sees of the answer beside its probabilities (ours); raw logits run away
+    answer_features: AnswerFeatures = "log-probabilities"
 
     def __post_init__(self):
         if not 2 <= self.size <= _LARGEST_GENERATED:
@@ -260,6 +269,10 @@ class Maze(Task):
         return bool((maze_search.dihedral(first[None], self.size)[0] == second).all(1).any())
 
     @property
+    def generator_settings(self) -> dict[str, Any]:
+        return {"size": self.size, "moves": self.least_moves, "walls": list(self.wall_share)}
+
+    @property
     def generator_modes(self) -> tuple[str, ...]:
         return ("distant", "farthest")
 
@@ -385,21 +398,24 @@ class Maze(Task):
         self, z: Float[Tensor, "batch tokens channels"], x: MazeProblem
     ) -> Float[Tensor, "batch tokens features"]:
         """Path and parent probabilities, distance, and the slope of distance to neighbours."""
-        moves = self._moves(z)
+        moves, parent = self._moves(z), self._parent_log_p(z, x)
         slope = (moves[..., None] - gather_neighbours(moves, x.neighbours())) / 2
         parts = [
             z[..., :1].sigmoid(),
-            self._parent_log_p(z, x).exp() * x.traversable,
+            parent.exp() * x.traversable,
             moves[..., None] / 64,
             slope.clamp(-3, 3) * x.traversable,
         ]
-        if self.logit_features:
+        if self.answer_features == "logits":
             parts += [z[..., :1] / 8, z[..., 1:5] * x.traversable / 8]
+        elif self.answer_features == "log-probabilities":
+            path = z[..., :1].clamp(LOG_FLOOR, -LOG_FLOOR)  # log-odds
+            parts += [path / 8, parent.clamp(min=LOG_FLOOR) * x.traversable / 8]
         return torch.cat([part.to(z.dtype) for part in parts], -1)
 
     @property
     def feature_width(self) -> int:
-        return 10 + (5 if self.logit_features else 0)
+        return 10 + (0 if self.answer_features == "probabilities" else 5)
 
     def _moves(self, z: Float[Tensor, "*lead channels"]) -> Float[Tensor, "*lead"]:
         """Predicted distance from the start, in moves."""

@@ -23,6 +23,7 @@ from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 from focus.training.objectives.curated import selector_of
 from focus.training.schedule import scheduled
+from focus.training.stack import Stack, StackedRuns
 
 _MATRIX = 8192  # side of the matrices whose product measures the device
 
@@ -136,6 +137,26 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
         },
         **({"share_of_selection": selection} if selection else {}),
     }
+
+
+def bench_stack(config: RunConfig, together: int, device: str, repeats: int) -> dict:
+    """Updates/s of runs that are trained together, without replay and with it at every stage."""
+    runs = {Path(f"run-{n}"): replace(config, seed=config.seed + n) for n in range(together)}
+    stack = StackedRuns(Stack(runs, device).trainers, device)
+    for trainer in stack.trainers:  # weights that stay where they are
+        trainer.step_runner.begin(0, replace(scheduled(0, config), learning_rate_share=0.0))
+    stack.solver.train()
+    kinds = [("base", False, Stage(0, 1))]
+    if config.replay.method != "none":
+        kinds += [(name, True, stage) for name, stage in _stages(config)]
+    rates = {
+        name: round(1 / seconds_of(partial(stack.move, replays, stage), device, repeats), 2)
+        for name, replays, stage in kinds
+    }
+    result = {"together": together, "batch": config.optimizer.batch, "updates_per_second": rates}
+    if device != "cpu":
+        result["peak_gib"] = round(torch.cuda.max_memory_reserved() / 2**30, 2)
+    return result
 
 
 def _stages(config: RunConfig) -> list[tuple[str, Stage]]:

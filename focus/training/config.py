@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from focus.curation.config import CurationConfig, ReplayConfig
+from focus.data.corpus import CorpusConfig
 from focus.errors import UserError
 from focus.model.base import SolverConfig
 from focus.serialization import build, read_values
@@ -113,6 +114,7 @@ class RunConfig(Settings):
     compile: Annotated[bool, Role.RUNTIME] = True  # on a GPU: compile the updater
     # source of puzzles; "" = $FOCUS_DATA or the generator
     data: Annotated[str, Role.RUNTIME] = ""
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
     more_data: tuple[str, ...] = ()  # further training puzzles: splits of the source, CSV files
     # share of examples drawn from the training split beside them
     train_share: Annotated[float, Share()] = 0.5

@@ -8,12 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from focus.data.sources import further_tables, open_source
-from focus.data.splits import Splits, make_splits
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate, join
 from focus.files import write_text
@@ -26,14 +23,14 @@ from focus.training.distributed import Processes
 from focus.training.memory import MemoryEstimate, estimate_memory
 from focus.training.metrics import MetricsFile
 from focus.training.objectives import make_objective
-from focus.training.objectives.distillation import Distillation
+from focus.training.puzzles import Progress, TrainingPuzzles, load_puzzles
 from focus.training.sampler import Sampler
 from focus.training.schedule import Scheduled, scheduled
-from focus.training.soft_targets import soft_targets
 from focus.training.state import load_state, optimizer_tensors, restore_optimizer, save_state
 from focus.training.step_runner import StepRunner
 
 _SAVED = ".saved"  # a file that tells that there was a state
+_COIN_SEED = 42  # of every run: seeds and methods are compared at the same coins
 
 
 def holds_a_run(folder: Path) -> bool:
@@ -52,11 +49,14 @@ class Trainer:
         self, config: RunConfig, folder: Path | str, device: str = "cpu",
         processes: Processes = Processes(),  # noqa: B008
         announce: Callable[[MemoryEstimate], None] = lambda estimate: None,
-        distilled: Callable[[int, int], None] = lambda done, total: None,
+        progress: Progress = lambda what, done, total: None,
+        puzzles: TrainingPuzzles | None = None,
     ):  # fmt: skip
         """`announce` is told what memory the run will need before it is taken.
 
-        `distilled` is told for how many puzzles a teacher has made soft targets, of how many.
+        `progress` is told what is made before the first update (synthetic puzzles, soft targets of
+        a teacher), how much of it is done, of how much. `puzzles` are those of a run with the same
+        data, where they are there already.
         """
         self.config, self.folder = config, Path(folder)
         self.device, self.processes = device, processes
@@ -73,25 +73,13 @@ class Trainer:
         self.model.to(device)
         if config.compile and device != "cpu":
             self.model.compile_parts()
-        source = open_source(config.data or None)
-        self.splits: Splits = make_splits(source, config.task)
-        held_out = self.splits.validation, self.splits.test
-        more = further_tables(source, config.task, config.more_data, held_out)
-        tables = [self.splits.train, *more]
-        questions = np.concatenate([table.questions for table in tables])
-        config.task.check_rows(questions)
-        answers = np.concatenate([table.answers for table in tables])
-        rows = config.task.pack(questions, answers, config.augment)
-        distillation = None
-        if config.teacher.checkpoint:
-            distillation = Distillation(
-                config.task, config.teacher.temperature, config.augment,
-                soft_targets(config.task, rows, config.teacher, device, distilled),
-            )  # fmt: skip
-        rows = rows.to(device)
-        local = self.local_minibatches[0][1]
-        objective = make_objective(self.model, config, rows, local.stop - local.start, distillation)
-        sampler = Sampler(rows, len(tables[0]), config)
+        self.puzzles = puzzles or load_puzzles(config, device, progress)
+        self.splits = self.puzzles.splits
+        rows, local = self.puzzles.rows, self.local_minibatches[0][1]
+        objective = make_objective(
+            self.model, config, rows, local.stop - local.start, self.puzzles.distillation
+        )
+        sampler = Sampler(rows, self.puzzles.own_rows, config)
         self.step_runner = StepRunner(
             self.model, sampler, objective, config, device, processes.rank
         )
@@ -100,6 +88,7 @@ class Trainer:
         self.best_energy: float | None = None  # a writer's answers have none
         self.evals_without_gain = 0
         self.claimed = False  # the folder is new, or its run goes on
+        self._begun = 0.0  # when the clock was started
 
     # --------------------------------------------------------------- one update
     def train_update(self) -> None:
@@ -144,43 +133,56 @@ class Trainer:
         """
         optimizer = self.config.optimizer
         first = torch.tensor([minibatch * (optimizer.batch // optimizer.accumulate)])
-        keys = example_keys(self.config.seed, self.update, first)
+        keys = example_keys(_COIN_SEED, self.update, first)
         coin = uniform(keys, Stream.REPLAY_COIN).item()
         return not self.config.deep_supervision.steps and coin < probability
 
     # ------------------------------------------------------------------ the run
     def run(self, report: Callable[[int, dict], None] = lambda update, line: None) -> dict:
         """Train to the end, or until `patience` is; returns the last validation."""
+        self.begin()
+        result = self.validate() if self.config.optimizer.updates == 0 else {}
+        while self.goes_on:
+            self.train_update()
+            line = self.after_update()
+            result = line.get("validation", result)
+            report(self.update, line)
+        self.metrics.close()
+        self.processes.meet()
+        return result
+
+    def begin(self) -> None:
+        """Claim the folder and start the clock."""
         if not self.claimed and holds_a_run(self.folder):
             raise UserError(f"{self.folder} holds a run: resume() goes on with it")
         self.claimed = True
         for part in ("last", "best"):  # found out now, not at the first save
             check_replaceable(self.folder / part)
-        config, result = self.config, {}
-        begun = time.monotonic() - self.seconds
-        updates = config.optimizer.updates
+        self._begun = time.monotonic() - self.seconds
         if self.processes.first:
-            write_text(self.folder / "config.json", to_json(config))
-        if updates == 0:
-            result = self.validate()
-        while self.update < updates and not self.stopped_early:
-            self.train_update()
-            validating = self.update % config.eval_every == 0 or self.update == updates
-            line: dict = {}
-            if self.update % config.log_every == 0 or validating:
-                line = self._line()
-                if validating:
-                    result = line["validation"] = self.validate()
-                self.seconds = time.monotonic() - begun
-                line["seconds"] = round(self.seconds, 2)
-                if self.processes.first:
-                    self.metrics.write(line)
-            report(self.update, line)
-            if self.update % config.save_every == 0 or self.update == updates or self.stopped_early:
-                self.save()
-        self.metrics.close()
-        self.processes.meet()
-        return result
+            write_text(self.folder / "config.json", to_json(self.config))
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether there are updates left."""
+        return self.update < self.config.optimizer.updates and not self.stopped_early
+
+    def after_update(self) -> dict:
+        """What an update ends with when it is due: a line of metrics, a validation, a save."""
+        config, last = self.config, self.update == self.config.optimizer.updates
+        validating = self.update % config.eval_every == 0 or last
+        line: dict = {}
+        if self.update % config.log_every == 0 or validating:
+            line = self._line()
+            if validating:
+                line["validation"] = self.validate()
+            self.seconds = time.monotonic() - self._begun
+            line["seconds"] = round(self.seconds, 2)
+            if self.processes.first:
+                self.metrics.write(line)
+        if self.update % config.save_every == 0 or last or self.stopped_early:
+            self.save()
+        return line
 
     @property
     def stopped_early(self) -> bool:

@@ -18,9 +18,16 @@ _AUGMENT = 1  # added to the seed, so that symmetries and rows are drawn indepen
 class Sampler:
     """The training puzzles on the device."""
 
-    def __init__(self, rows: TensorRecord, own_rows: int, config: RunConfig):
-        """`rows` are packed puzzles, the first `own_rows` of them the training split's."""
+    def __init__(
+        self, rows: TensorRecord, own_rows: int, config: RunConfig,
+        seed: int | Int[Tensor, " batch"] | None = None,
+    ):  # fmt: skip
+        """`rows` are packed puzzles, the first `own_rows` of them the training split's.
+
+        `seed` is the config's, or one for each example of a batch that serves several runs.
+        """
         self.rows, self.own_rows, self.config = rows, own_rows, config
+        self.seed = config.seed if seed is None else seed
 
     def examples(
         self, minibatch: int | Int[Tensor, ""], rows: slice, device: str
@@ -34,11 +41,11 @@ class Sampler:
         hidden: Tensor | None = None,
     ) -> Batch:  # fmt: skip
         """The mini-batch of an update, of puzzles that were drawn for `drawn_at` (one or each)."""
-        seed = self.config.seed
         row, symmetry = self._draw(drawn_at, example)
         x, y = self._puzzles(row, symmetry)
-        keys = example_keys(seed, update, example)
-        return Batch(x, y, keys, example_keys(seed, drawn_at, example), row, symmetry, hidden)
+        keys = example_keys(self.seed, update, example)
+        puzzle_keys = example_keys(self.seed, drawn_at, example)
+        return Batch(x, y, keys, puzzle_keys, row, symmetry, hidden)
 
     def problems(self, drawn_at: Tensor, example: Int[Tensor, " batch"]) -> Problem:
         """x alone."""
@@ -52,8 +59,8 @@ class Sampler:
 
     def _draw(self, drawn_at: Tensor, example: Tensor) -> tuple[Tensor, Tensor]:
         """Which stored puzzle each example is, and the key of its symmetry."""
-        keys = example_keys(self.config.seed, drawn_at, example)
-        symmetry = example_keys(self.config.seed + _AUGMENT, drawn_at, example)
+        keys = example_keys(self.seed, drawn_at, example)
+        symmetry = example_keys(self.seed + _AUGMENT, drawn_at, example)
         own, count = self.own_rows, len(self.rows)
         if count == own:
             return (uniform(keys, Stream.ROW) * own).long(), symmetry

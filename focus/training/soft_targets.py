@@ -21,10 +21,9 @@ from torch import Tensor
 
 from focus.errors import UserError
 from focus.files import atomic_path, sha256
-from focus.folders import MANIFEST
+from focus.folders import MANIFEST, cache_folder
 from focus.model.base import evaluating
 from focus.model.checkpoint import checkpoint_folder, fetch, load_model
-from focus.model.pretrained import cache_folder
 from focus.model.solver import Solver, solver_of
 from focus.tasks.base import Task
 from focus.tasks.records import TensorRecord

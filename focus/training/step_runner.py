@@ -52,7 +52,7 @@ class StepRunner:
         # A model that writes reads its target on the host: no graph can hold that.
         writes = config.solver.answer == "written"
         self.captured = config.capture and device != "cpu" and not writes
-        self._graphs = Graphs(device, self._changing) if self.captured else None
+        self._graphs = Graphs(device, self.changing) if self.captured else None
 
     def begin(self, update: int, scheduled: Scheduled) -> None:
         """Set what the coming update differs in."""
@@ -93,7 +93,7 @@ class StepRunner:
     def finish(self, processes: int, *names: str) -> None:
         """Clip, move the weights of the named parts (all by default) and their average."""
         if self.optimizer.named(*names):
-            self.run(("finish", names), lambda: self._finish(processes, names))
+            self.run(("finish", names), lambda: self.move_weights(processes, names))
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Do a piece of work: eagerly, or as a graph."""
@@ -123,7 +123,8 @@ class StepRunner:
         self.finite.logical_and_(loss.isfinite())
         self.metric_sums.add_batch(loss, losses, defect_at_rest(stage.h, config.curation.rho))
 
-    def _finish(self, processes: int, names: tuple[str, ...]) -> None:
+    def move_weights(self, processes: int = 1, names: tuple[str, ...] = ()) -> None:
+        """What ends an update, once its gradients are there."""
         alone = names == ("adapter",)  # learns once for several updates
         interval = self.config.encode_interval if alone else 1
         norm = self.optimizer.step(self.update, interval, names)
@@ -134,7 +135,7 @@ class StepRunner:
             self.metric_sums.add_update(norm, finite, processes)
         self.finite.fill_(True)
 
-    def _changing(self) -> list[Tensor]:
+    def changing(self) -> list[Tensor]:
         """Every tensor that an update changes."""
         cached = [] if self.encoder_cache is None else self.encoder_cache.tensors()
         own = [*self.metric_sums.tensors(), self.finite]

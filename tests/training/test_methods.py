@@ -138,7 +138,7 @@ def test_what_is_no_recipe_is_refused():
         ("nonsense", "is damaged"),
         ("{}", "is no run config"),
         ('{"format": 9, "task": {"name": "sudoku"}}', "format 9"),
-        ('{"format": 4, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
+        ('{"format": 5, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
     ],
 )
 def test_foreign_configs_are_refused(text, message, tmp_path):

@@ -151,7 +151,7 @@ def test_the_cache_is_used_checked_and_named_by_what_it_holds(teachers, tmp_path
 
     def soft_targets():
         asked.clear()
-        trainer = Trainer(config, tmp_path, distilled=lambda *progress: asked.append(progress))
+        trainer = Trainer(config, tmp_path, progress=lambda what, *done: asked.append(done))
         return trainer.step_runner.objective.distillation.soft_targets
 
     first = soft_targets()

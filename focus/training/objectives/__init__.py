@@ -26,4 +26,4 @@ def make_objective(
     solver = solver_of(model, "the model")
     if config.deep_supervision.steps:
         return DeepSupervision(solver, config, rows, batch)
-    return Curated(solver, config, rows, distillation)
+    return Curated(solver, [config], rows, distillation)

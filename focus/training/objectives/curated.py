@@ -1,13 +1,15 @@
 """FOCUS and the methods it is compared with: Algorithm 1 with one choice of states or another."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import fields
 
 import torch
+from torch import Tensor
 
 from focus.curation.algorithm import Algorithm1, SelfTrajectory, StateChooser
 from focus.curation.config import Stage
 from focus.curation.records import Batch, Losses
-from focus.curation.selectors import SELECTORS, Selector
+from focus.curation.selectors import SELECTORS, Selector, Several
 from focus.model.solver import Solver
 from focus.tasks.base import Task
 from focus.tasks.records import TensorRecord
@@ -26,21 +28,28 @@ def selector_of(config: RunConfig) -> Selector:
     return SELECTORS[config.replay.method](config.curation.gamma)
 
 
-def chooser_of(config: RunConfig) -> StateChooser:
-    """How a method chooses the states that are replayed."""
-    if config.replay.method in ("fixed-mix", "none"):  # none never replays
-        return FixedMix(Mixture(config.replay.fixed_mixture))
-    return SelfTrajectory(selector_of(config), config.curation)
+def chooser_of(configs: Sequence[RunConfig]) -> StateChooser:
+    """How methods choose the states that are replayed, each for its part of a batch."""
+    first = configs[0]
+    if not first.replay.selects:  # none never replays
+        return FixedMix(Mixture(first.replay.fixed_mixture))
+    selectors = tuple(selector_of(config) for config in configs)
+    selector = selectors[0] if len(selectors) == 1 else Several(selectors)
+    return SelfTrajectory(selector, first.curation)
 
 
 class Curated(Objective):
     """Base rollouts and, when the coin says so, the replay of a chosen state."""
 
     def __init__(
-        self, solver: Solver, config: RunConfig, rows: TensorRecord,
+        self, solver: Solver, configs: Sequence[RunConfig], rows: TensorRecord,
         distillation: Distillation | None = None,
     ):  # fmt: skip
-        """`rows` are the training puzzles."""
+        """`rows` are the training puzzles.
+
+        Several configs, of the runs of a stack, differ in seed, selector and penalty alone.
+        """
+        config = configs[0]
         replay = config.replay
         self.solver, self.distillation = solver, distillation
         self.mixes = replay.base_mixture[0] < 1
@@ -53,8 +62,9 @@ class Curated(Objective):
             or not always_a_candidate(config.task, rows, config.curation.candidates)
         )
         self.algorithm = Algorithm1(
-            chooser_of(config), base, config.curation, replay.base_always, may_be_empty
-        )
+            chooser_of(configs), base, config.curation, _beta(configs, rows), replay.base_always,
+            may_be_empty,
+        )  # fmt: skip
 
     def begin(self, scheduled: Scheduled) -> None:
         if self.distillation is not None:
@@ -66,6 +76,15 @@ class Curated(Objective):
 
     def losses(self, batch: Batch, replays: bool, stage: Stage) -> Losses:
         return self.algorithm(self.solver, batch, replays, stage)
+
+
+def _beta(configs: Sequence[RunConfig], rows: TensorRecord) -> float | Tensor:
+    """The weight of the penalty: one, or where runs differ in it one for each example."""
+    weights = [config.curation.beta for config in configs]
+    if len(set(weights)) == 1:
+        return weights[0]
+    device = getattr(rows, fields(rows)[0].name).device
+    return torch.tensor(weights, device=device).repeat_interleave(configs[0].optimizer.batch)
 
 
 @torch.no_grad()

@@ -1,0 +1,262 @@
+"""The methods in the paper's own regime: many seeds, trained in stacks, stored puzzle by puzzle.
+
+python -m experiments.campaign list                             # studies and their runs
+python -m experiments.campaign run STUDY --data DIR --out DIR   # train, test; a killed one goes on
+python -m experiments.campaign store STUDY --out DIR            # finished runs to docs/results
+python -m experiments.campaign table [STUDY ...]                # tables of the stored figures
+
+A study is a recipe, a number of updates, methods and seeds. Runs that differ in seed, selector and
+penalty alone share their updates (`focus/training/stack.py`), at most `--together` of them. What is
+tested is the last checkpoint, on all test puzzles and on the validation puzzles.
+"""
+
+import argparse
+import gc
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from experiments.stored import RESULTS, pack, unpack
+from focus.errors import UserError
+from focus.evaluation.puzzles import evaluate
+from focus.evaluation.statistics import wilson_interval
+from focus.files import write_text
+from focus.model.checkpoint import save_model
+from focus.recipes import recipe
+from focus.training.config import RunConfig
+from focus.training.loop import Trainer
+from focus.training.stack import Stack, why_not_stackable
+
+STEPS = {"sudoku": (16, 32, 64, 128, 256, 1024), "maze": (8, 16, 32, 64, 256, 1024)}
+Change = Callable[[RunConfig], RunConfig]
+
+
+def _optimizer(**values) -> Change:
+    return lambda config: replace(config, optimizer=replace(config.optimizer, **values))
+
+
+def _updater(**values) -> Change:
+    def change(config: RunConfig) -> RunConfig:
+        updater = replace(config.solver.updater, **values)
+        return replace(config, solver=replace(config.solver, updater=updater))
+
+    return change
+
+
+# What the paper leaves open, one choice changed at a time.
+CHOICES: dict[str, Change] = {
+    "as-is": lambda config: config,
+    "uniform-steps": lambda config: replace(config, step_weights="uniform"),
+    "late-decay": _optimizer(knots=((0.6, 0.9), (1.0, 0.02))),
+    "beta2-0.99": _optimizer(beta2=0.99),
+    "qk-norm": _updater(qk_norm=True),
+    "coin-of-two": _optimizer(accumulate=8),
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs that are compared with each other."""
+
+    recipe: str
+    updates: int
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    choices: tuple[str, ...] = ("as-is",)
+
+    def runs(self, data: str) -> Iterator[tuple[str, RunConfig]]:
+        """Name and config of every run."""
+        for choice in self.choices:
+            for seed in self.seeds:
+                for method in self.methods:
+                    config = recipe(f"{self.recipe}/{method}")
+                    warmup = min(config.optimizer.warmup, self.updates // 5)
+                    config = replace(
+                        config, seed=seed, data=data,
+                        optimizer=replace(config.optimizer, updates=self.updates, warmup=warmup),
+                        eval_every=max(1, self.updates // 5), log_every=max(1, self.updates // 100),
+                        save_every=max(1, self.updates // 10),
+                    )  # fmt: skip
+                    yield f"{choice}-{method}-{seed}", CHOICES[choice](config)
+
+
+STUDIES = {
+    "choices": Study("sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES)),
+    "pilot": Study("sudoku", 50_000, ("focus", "random"), (42, 43, 44)),
+    "primary": Study(
+        "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5)
+    ),
+    "secondary": Study(
+        "sudoku", 16_667,
+        ("focus", "random", "no-replay", "recurrent", "energy-hard", "fixed-mix", "no-memory",
+         "one-step", "permuted", "easiest", "hardest"), (1, 2, 3),
+    ),
+    "primary-maze": Study(
+        "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3)
+    ),
+}  # fmt: skip
+
+
+def groups(runs: dict[str, RunConfig], most: int) -> list[dict[str, RunConfig]]:
+    """Runs that can share their updates, at most so many together."""
+    result: list[dict[str, RunConfig]] = []
+    for name, config in runs.items():
+        fitting = (
+            group for group in result
+            if len(group) < most and not why_not_stackable(config, next(iter(group.values())))
+        )  # fmt: skip
+        group = next(fitting, None)
+        if group is None:
+            result.append(group := {})
+        group[name] = config
+    return result
+
+
+def train(group: dict[str, RunConfig], out: Path, device: str) -> None:
+    """Train a group and test each of its runs."""
+    begun = time.monotonic()
+
+    def report(update: int, lines: list[dict]) -> None:
+        if lines and lines[0]:
+            losses = " ".join(f"{line['loss']:.3f}" for line in lines)
+            valid = [f"{line['validation']['exact']:.3f}" for line in lines if "validation" in line]
+            seconds = time.monotonic() - begun
+            print(f"{update:6} {seconds:6.0f} s  {losses}  {' '.join(valid)}", flush=True)
+
+    folders = {out / name: config for name, config in group.items()}
+    first = next(iter(group.values()))
+    if not why_not_stackable(first, first):
+        stack = Stack(folders, device)
+        stack.run(report)
+        trainers = stack.trainers
+    else:
+        trainers = []
+        for folder, config in folders.items():
+            trainer = Trainer(config, folder, device)
+            trainer.resume()
+            trainer.run(lambda update, line: report(update, [line]))
+            trainers.append(trainer)
+    seconds = time.monotonic() - begun
+    for name, trainer in zip(group, trainers, strict=True):
+        test(trainer, out / name, device, len(group), seconds)
+
+
+def test(trainer: Trainer, folder: Path, device: str, together: int, seconds: float) -> None:
+    """Store the last weights, and which puzzles they solve."""
+    config, steps = trainer.config, STEPS[trainer.config.task.name]
+    save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
+    figures: dict = {
+        "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
+        "together": together, "seconds": round(seconds, 1),
+        "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
+    }  # fmt: skip
+    with torch.compiler.set_stance("force_eager"):
+        for split, table in (
+            ("test", trainer.splits.test),
+            ("validation", trainer.splits.validation),
+        ):
+            results = evaluate(trainer.model, table, list(steps))
+            figures[split] = {str(result.steps): pack(result.exact) for result in results}
+            figures[f"n_{split}"] = len(table)
+            rates = [f"{result.steps}: {100 * result.exact.mean():.1f}" for result in results]
+            print(f"{folder.name:28} {split:10} {'  '.join(rates)}", flush=True)
+    write_text(folder / "run.json", json.dumps(figures) + "\n")
+
+
+def run(words: argparse.Namespace) -> None:
+    """All runs of a study that are not finished yet."""
+    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    study = STUDIES[words.study]
+    if words.updates:
+        study = replace(study, updates=words.updates)
+    runs = {
+        name: config for name, config in study.runs(words.data)
+        if not (words.out / name / "run.json").exists()
+        and (not words.only or any(part in name for part in words.only))
+    }  # fmt: skip
+    for group in groups(runs, words.together):
+        print("together:", ", ".join(group), flush=True)
+        train(group, words.out, device)
+        torch.compiler.reset()
+        gc.collect()
+
+
+def stored(study: str) -> Path:
+    """Where the figures of a study are kept."""
+    return RESULTS / f"campaign-{study}.json"
+
+
+def store(words: argparse.Namespace) -> None:
+    """Add the finished runs of a study to its stored figures."""
+    path = stored(words.study)
+    known = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else {}
+    for file in sorted(words.out.glob("*/run.json")):
+        known[file.parent.name] = json.loads(file.read_text(encoding="utf-8"))
+    study = STUDIES[words.study]
+    what = f"{study.recipe}, {study.updates:,} updates, no language model, last checkpoint"
+    write_text(path, json.dumps({"what": what, "runs": known}, indent=1) + "\n")
+
+
+def table(words: argparse.Namespace) -> None:
+    """Rates of every stored run."""
+    for study in words.studies or [name for name in STUDIES if stored(name).exists()]:
+        figures = json.loads(stored(study).read_text(encoding="utf-8"))
+        print(f"{study}: {figures['what']}")
+        for name, figure in figures["runs"].items():
+            rates = []
+            for steps, bits in figure["test"].items():
+                solved = unpack(bits, figure["n_test"])
+                low, high = wilson_interval(int(solved.sum()), len(solved))
+                rates.append(
+                    f"{steps}: {100 * np.mean(solved):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+                )
+            print(f"  {name:28} {'  '.join(rates)}")
+
+
+def show(words: argparse.Namespace) -> None:
+    """The studies."""
+    for name, study in STUDIES.items():
+        runs = dict(study.runs(""))
+        print(f"{name}: {study.recipe}, {study.updates:,} updates, {len(runs)} runs")
+        for group in groups(runs, words.together):
+            print("  together:", ", ".join(group))
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = parser.add_subparsers(required=True)
+    listed = parts.add_parser("list")
+    listed.set_defaults(call=show)
+    trained = parts.add_parser("run")
+    trained.add_argument("study", choices=STUDIES)
+    trained.add_argument("--data", required=True)
+    trained.add_argument("--updates", type=int, help="fewer than the study's, to try it out")
+    trained.add_argument("--only", nargs="*", help="runs whose names have one of these parts")
+    trained.set_defaults(call=run)
+    for part in (listed, trained):
+        part.add_argument("--together", type=int, default=20, help="runs in a stack, at most")
+    kept = parts.add_parser("store")
+    kept.add_argument("study", choices=STUDIES)
+    kept.set_defaults(call=store)
+    for part in (trained, kept):
+        part.add_argument("--out", type=Path, required=True)
+    shown = parts.add_parser("table")
+    shown.add_argument("studies", nargs="*", choices=(*STUDIES, []))
+    shown.set_defaults(call=table)
+    words = parser.parse_args()
+    try:
+        words.call(words)
+    except UserError as error:
+        raise SystemExit(f"campaign: {error}") from error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""The figure of `focus diagnose`: a rollout at a glance."""
+
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from focus.evaluation.diagnose import Diagnosis
+from focus.files import atomic_path
+from focus.report.figures import STYLE
+from focus.report.plots import PALETTE
+
+
+def draw_rollout(diagnosis: Diagnosis, folder: Path) -> None:
+    """`rollout.svg` and `rollout.png`: solved puzzles, error, answer and movement over steps."""
+    with matplotlib.rc_context(STYLE):
+        figure = rollout_figure(diagnosis)
+        for suffix, metadata in (("svg", {"Date": None}), ("png", {})):
+            with atomic_path(folder / f"rollout.{suffix}") as temporary:
+                figure.savefig(temporary, format=suffix, metadata=metadata)
+
+
+def rollout_figure(diagnosis: Diagnosis) -> Figure:
+    """Four panels over the number of steps, on a logarithmic axis."""
+    moments = diagnosis.moments
+    figure = Figure(figsize=(7.0, 4.6), layout="constrained")
+    solved, error, answer, change = figure.subplots(2, 2, sharex=True).flat
+    ever = diagnosis.solved.cumsum(0).astype(bool).mean(1)
+    _lines(solved, diagnosis, {
+        "solved": [100 * one.exact for one in moments],
+        "solved so far, or before": [100 * share for share in ever],
+    })  # fmt: skip
+    solved.set_ylabel("puzzles, %")
+    _lines(error, diagnosis, {
+        "energy": [one.energy for one in moments],
+        "confidence": [one.confidence for one in moments],
+        "share at the bounds": [one.at_bounds for one in moments],
+    })  # fmt: skip
+    named = {}
+    for name in moments[0].mean:
+        named[f"mean {name}"] = [one.mean[name] for one in moments]
+        named[f"spread {name}"] = [one.spread[name] for one in moments]
+    _lines(answer, diagnosis, named)
+    answer.set_ylabel("answer z, open numbers")
+    _lines(change, diagnosis, {
+        "step of the answer": [one.moved for one in moments],
+        "step of the memory": [one.memory_moved for one in moments],
+    })  # fmt: skip
+    change.set_yscale("symlog", linthresh=1e-3)
+    for axis in (answer, change):
+        axis.set_xlabel("updates K")
+    figure.suptitle(diagnosis.verdict())
+    return figure
+
+
+def _lines(axis: Axes, diagnosis: Diagnosis, named: dict[str, list[float]]) -> None:
+    steps = [max(one.step, 0.5) for one in diagnosis.moments]  # 0 has no place on the axis
+    for number, (name, values) in enumerate(named.items()):
+        axis.plot(steps, values, label=name, lw=1.2, marker=".", ms=3, color=PALETTE[number])
+    axis.set_xscale("log", base=2)
+    axis.get_xaxis().set_major_formatter(matplotlib.ticker.ScalarFormatter())
+    axis.grid(alpha=0.25, lw=0.5)
+    axis.legend(frameon=False)

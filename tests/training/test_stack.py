@@ -1,0 +1,84 @@
+"""Runs that are trained together are the runs that each would be alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from focus.errors import UserError
+from focus.training.config import RunConfig
+from focus.training.loop import Trainer
+from focus.training.stack import Stack
+from tests.training.samples import tiny_run
+
+
+def a_run(
+    method: str = "focus", seed: int = 1, updates: int = 6, dropout: float = 0.0
+) -> RunConfig:
+    config = tiny_run("sudoku", updates=updates, method=method)
+    updater = replace(config.solver.updater, dropout=dropout)
+    return replace(
+        config, seed=seed, solver=replace(config.solver, updater=updater),
+        optimizer=replace(config.optimizer, accumulate=1),
+    )  # fmt: skip
+
+
+def lines(folder: Path) -> list[dict]:
+    text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_run_of_a_stack_has_the_losses_of_the_run_alone(tmp_path):
+    methods = ("focus", "random", "no-penalty", "random-penalty", "focus")
+    runs = {
+        tmp_path / f"{n}": a_run(method, seed)
+        for n, (method, seed) in enumerate(zip(methods, (1, 1, 2, 2, 3), strict=True))
+    }
+    Stack(runs).run()
+    for folder, config in runs.items():
+        Trainer(config, tmp_path / "alone" / folder.name).run()
+        ours, alone = lines(folder), lines(tmp_path / "alone" / folder.name)
+        assert any(line["replayed"] for line in alone)
+        for one, other in zip(ours, alone, strict=True):
+            for name in ("loss", "gradient", "exact", "replayed", "D"):
+                assert one[name] == pytest.approx(other[name], rel=2e-3, abs=1e-4), name
+
+
+def test_runs_of_a_stack_that_a_kill_left_apart_catch_up(tmp_path):
+    whole = {tmp_path / "whole" / str(seed): a_run(seed=seed) for seed in (1, 2)}
+    Stack(whole).run()
+    runs = {tmp_path / "cut" / str(seed): a_run(seed=seed) for seed in (1, 2)}
+    short = Stack(runs)
+    for trainer in short.trainers:
+        trainer.begin()
+    for trainer, updates in zip(short.trainers, (2, 4), strict=True):  # killed between two saves
+        for _ in range(updates):
+            trainer.train_update()
+            trainer.after_update()
+    again = Stack(runs)
+    assert [trainer.update for trainer in again.trainers] == [2, 4]
+    again.run()
+    for one, other in zip(whole, runs, strict=True):
+        ours, theirs = lines(one)[-1], lines(other)[-1]
+        assert theirs["update"] == 6
+        assert theirs["loss"] == pytest.approx(ours["loss"], rel=2e-3)
+
+
+def test_a_stack_learns_with_dropout(tmp_path):
+    folder = tmp_path / "run"
+    Stack({folder: a_run(updates=30, dropout=0.05)}).run()
+    losses = [line["loss"] for line in lines(folder)]
+    assert sum(losses[-5:]) < sum(losses[:5])
+
+
+def test_what_cannot_share_updates_is_refused(tmp_path):
+    other = replace(a_run(), steps=4)
+    with pytest.raises(UserError, match="differ in --steps"):
+        Stack({tmp_path / "a": a_run(), tmp_path / "b": other})
+    with pytest.raises(UserError, match="all replay states"):
+        Stack({tmp_path / "a": a_run(), tmp_path / "b": a_run("recurrent")})
+    maze = tiny_run("maze")
+    maze = replace(maze, optimizer=replace(maze.optimizer, accumulate=1))
+    with pytest.raises(UserError, match="one at a time"):
+        Stack({tmp_path / "a": maze}).run()
