@@ -3,11 +3,10 @@
 import ipaddress
 import socket
 
-import uvicorn
-
 from focus.commands.evaluate import load_checkpoint
 from focus.errors import UserError
 from focus.model.checkpoint import offered
+from focus.web.connections import make_server
 from focus.web.repair import name_solvers
 from focus.web.server import make_app
 
@@ -46,10 +45,7 @@ def serve(
     print(f"http://{shown}:{number}/ (Ctrl-C stops)", flush=True)
     if hosts is None:
         print("other machines can reach this page; there is no password", flush=True)
-    config = uvicorn.Config(
-        app, log_level="warning", limit_concurrency=200, timeout_graceful_shutdown=3
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+    make_server(app).run(sockets=[listening])
 
 
 def _is_loopback(host: str) -> bool:

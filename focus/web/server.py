@@ -37,7 +37,7 @@ from focus.web.page import ASSETS, asset, standalone
 from focus.web.repair import NamedSolver, show_repairs
 
 Result = TypeVar("Result")
-_RETRY = "2"  # seconds, as Retry-After says them
+RETRY_SECONDS = "2"  # as Retry-After says them
 _BODY_SECONDS = 10.0
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; "
@@ -57,6 +57,9 @@ class Limits:
     steps: int = 512  # updates K of a small puzzle; of a maze as many as take about as long
     seconds: float = 30.0  # of one solve
     places: int = 16  # solves that run or wait
+    header_seconds: float = 10.0  # until the headers of a request are there
+    peer_connections: int = 64  # of one address; a browser opens six
+    connections: int = 200  # of all; those with a request beyond it are told to wait
 
 
 class Guard:
@@ -116,7 +119,7 @@ def make_app(
         exception_handlers={
             UserError: _refuse(400),
             HTTPException: _refuse_http,
-            BusyError: _refuse(503, "all places are taken; try again in a moment", _RETRY),
+            BusyError: _refuse(503, "all places are taken; try again in a moment", RETRY_SECONDS),
             OutOfTimeError: _refuse(504, f"not done in {site.limits.seconds:g} seconds; fewer "
                                     "steps take less time"),
             Exception: _refuse(500, "the server failed; its console says why"),

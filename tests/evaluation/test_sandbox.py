@@ -17,7 +17,15 @@ import pytest
 
 from focus.errors import UserError
 from focus.evaluation import sandbox
-from focus.evaluation.sandbox import Limits, Outcome, check_available, run, run_many
+from focus.evaluation.sandbox import (
+    Limits,
+    Outcome,
+    Program,
+    canonical,
+    check_available,
+    run,
+    run_many,
+)
 
 SHORT = Limits(seconds=1)
 LOOP = "while True: pass"
@@ -137,6 +145,7 @@ def running(program: str, limits: Limits = SHORT) -> Iterator[threading.Thread]:
         ("x = '\ud800'", "failed", None),
         ("x = '\0'", "failed", None),
         ("def f(): f()\nf()", "failed", None),
+        ("raise StopIteration", "failed", "StopIteration"),
         ("import os\nos.abort()", "killed", None),
     ],
 )
@@ -150,7 +159,46 @@ def test_hashes_are_the_same_every_time():
     assert len({run("raise Exception(hash('text'))").detail for _ in range(3)}) == 1
 
 
-# Whatever text it can reach that looks like the word is written where the word belongs.
+@pytest.mark.parametrize(
+    ("value", "source", "passes"),
+    [
+        (3, "def f(x): return x + 1\nassert EXPECTED == f(2)", True),
+        (3, "assert EXPECTED == 4", False),
+        (1, "assert EXPECTED == True", True),
+        (0, "assert EXPECTED == -0.0", True),
+        (1, "assert EXPECTED == 1.5", False),
+        (True, "assert EXPECTED == '1'", False),
+        ("1", "assert EXPECTED == b'1'", False),
+        ("\n\u00e9\ud800", "assert EXPECTED == '\\n\u00e9\\ud800'", True),
+        ([1, (2, None)], "assert EXPECTED == [1.0, (2, None)]", True),
+        ([1, (2, None)], "assert EXPECTED == [1, [2, None]]", False),
+        (["a, b"], "assert EXPECTED == ['a', 'b']", False),
+        ({"a": 1, "b": 2}, "assert EXPECTED == {'b': 2, 'a': 1}", True),
+        ({"a": 1}, "from collections import Counter\nassert EXPECTED == Counter('a')", True),
+        ({"b", "a"}, "assert EXPECTED == frozenset('ab')", True),
+        (set(), "assert EXPECTED == {}", False),
+        (list(range(20_000)), "assert EXPECTED == list(range(20_000))", True),
+        ([0], f"assert EXPECTED == {'x' * 5_000!r} + '[0]'", False),
+        (3, "assert EXPECTED == 3\nraise ValueError", False),
+        (3, "assert 3 == 3", False),
+        (3, "assert EXPECTED == 2 or True", False),
+        (3, "assert EXPECTED == range(3)", False),
+        (3, "class A:\n    __eq__ = lambda self, other: True\nassert EXPECTED == A()", False),
+    ],
+)
+def test_a_program_passes_with_the_expected_value_only(value, source, passes):
+    assert run(source, expected=value).passed == passes
+
+
+def test_the_outcome_tells_another_value():
+    assert run("assert EXPECTED == [1]", expected=[2]) == Outcome("failed", "the value is [1]")
+    with pytest.raises(TypeError, match="range is no plain value"):
+        canonical([range(3)])
+
+
+# What a program must not find out; whatever looks like it is reported as the value.
+SECRET = os.urandom(32).hex()
+# Search what Python's objects lead to.
 SEARCH = """
 import gc, os, re, sys
 seen, texts = {}, []
@@ -184,7 +232,39 @@ def hunt_all():
 hunt_all()
 assert len(texts) > 1000
 words = [word for word in re.findall("[0-9a-f]{64}", " ".join(texts)) if len(set(word)) > 8]
-if words: os.write(3, words[0].encode())
+if words: os.write(3, ascii(words[0]).encode())
+os._exit(0)
+"""
+# Search raw memory, with a library that is loaded under another name.
+FORGE = """
+import _imp, os, re, sys
+from importlib.machinery import ModuleSpec, PathFinder
+library = PathFinder.find_spec("_ctypes")
+if library:
+    native = _imp.create_dynamic(ModuleSpec("other._ctypes", None, origin=library.origin))
+else:
+    import _ctypes as native
+class Byte(native._SimpleCData): _type_ = "B"
+Page = Byte * 2**12
+class Pointer(native._Pointer): _type_ = Page
+own = [b"%d" % number * 64 for number in range(9)]
+reached = {id(word): word for word in own}
+def reach(thing):
+    if id(thing) in reached: return
+    reached[id(thing)] = thing
+    if isinstance(thing, dict): thing = (*thing, *thing.values())
+    elif isinstance(thing, type(reach)): thing = thing.__code__.co_consts
+    elif hasattr(thing, "__dict__"): thing = (vars(thing),)
+    if isinstance(thing, tuple): [reach(part) for part in thing]
+reach(sys.modules)
+words = set()
+for page in {address >> 12 for address in reached}:
+    pointer = Pointer()
+    memoryview(pointer).cast("B")[:] = (page << 12).to_bytes(8, "little")
+    words.update(re.findall(b"[0-9a-f]{64}", bytes(pointer.contents)))
+assert words.intersection(own)
+for word in words:
+    if len(set(word)) > 8: os.write(3, ascii(word.decode()).encode())
 os._exit(0)
 """
 
@@ -195,15 +275,26 @@ os._exit(0)
         "import sys\nsys.exit(0)",
         "import os\nos._exit(0)",
         "raise SystemExit",
-        "raise StopIteration",
-        "import os\nfor n in (1, 2, 3): os.write(n, b'passed')\nos._exit(0)",
         "import os, sys\nos.execv(sys.executable, [sys.executable, '-c', 'pass'])",
         SEARCH,
     ],
 )
 def test_a_program_that_leaves_before_its_end_has_not_passed(program):
-    outcome = run(f"{program}\nassert 1 == 2", Limits(seconds=20))
+    outcome = run(f"{program}\nassert 1 == 2", Limits(seconds=60), SECRET)
     assert outcome == Outcome("failed", "left before its end with exit code 0")
+
+
+def test_a_verdict_cannot_be_forged_from_memory():
+    outcome = run(f"{FORGE}\nassert 1 == 2", Limits(seconds=60), SECRET)
+    assert outcome == Outcome("failed", "left before its end with exit code 0")
+
+
+def test_what_a_program_reports_itself_is_a_value_and_no_verdict():
+    report = "import os\nfor n in (1, 2, 3): os.write(n, b'passed')\nos._exit(0)"
+    assert run(report, expected=SECRET) == Outcome("failed", "the value is passed")
+    expected = "y" * 5_000
+    longer = f"import os\nos.write(3, b'x' + ascii({expected!r}).encode())\nos._exit(0)"
+    assert run(longer, expected=expected).status == "failed"
 
 
 def test_a_copy_of_a_program_does_not_speak_for_it():
@@ -331,8 +422,7 @@ assert libc.socket(40, 1, 0) == -1
 assert libc.memfd_create(b"x", 0) == -1
 assert libc.syscall(425, 1, 0) == -1
 """
-    start = f"import subprocess, sys\nwords = [sys.executable, '-S', '-c', {native!r}]\n"
-    assert run(f"{start}subprocess.run(words, check=True)", Limits(seconds=10)).passed
+    assert run(native).passed
 
 
 def test_the_environment_is_empty(monkeypatch):
@@ -370,7 +460,7 @@ def test_a_flood_of_output_is_forgotten():
 
 def test_a_program_sees_nothing_of_the_one_before():
     alone = "import os\nassert os.listdir() == [], os.listdir()\nopen('note', 'w').write('x')"
-    assert all(outcome.passed for outcome in run_many([alone] * 4, workers=1))
+    assert all(outcome.passed for outcome in run_many([Program(alone)] * 4, workers=1))
 
 
 def test_many_programs_keep_their_order_whatever_they_do():
@@ -379,7 +469,9 @@ def test_many_programs_keep_their_order_whatever_they_do():
     statuses = ["passed", "timeout", "failed", "timeout", "passed", "timeout", "passed"]
     statuses += ["failed", "failed", "passed"]
     done: list[int] = []
-    outcomes = run_many(programs, workers=3, progress=done.append, limits=SHORT)
+    outcomes = run_many(
+        [Program(source) for source in programs], workers=3, progress=done.append, limits=SHORT
+    )
     assert [outcome.status for outcome in outcomes] == statuses
     assert done == list(range(1, len(programs) + 1))
     assert not jails(os.getpid())
@@ -391,7 +483,7 @@ def test_no_process_outlives_the_caller(how):
     code = "import signal\nfrom focus.evaluation.sandbox import *\n"
     # Tests that were started in the background would pass on that Ctrl-C is ignored.
     code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += f"run_many([{LOOP!r}] * 2, workers=2, limits=Limits(seconds=8))"
+    code += f"run_many([Program({LOOP!r})] * 2, workers=2, limits=Limits(seconds=8))"
     caller = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
     with caller:
         wait_until(lambda: len(jailed(caller.pid)) == 2)

@@ -2,14 +2,14 @@
 
 import contextlib
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 
-import uvicorn
-
 from focus.commands.serve import listen
+from focus.web.connections import make_server
 from focus.web.server import Site, make_app
 
 
@@ -18,6 +18,13 @@ class Served:
 
     def __init__(self, address: str, site: Site):
         self.address, self.site = address, site
+        self.port = int(address.rstrip("/").rpartition(":")[2])
+
+    def connect(self, sent: bytes = b"", peer: str = "127.0.0.1") -> socket.socket:
+        """A connection from a loopback address, on which some bytes have been sent."""
+        connection = socket.create_connection(("127.0.0.1", self.port), 60, (peer, 0))
+        connection.sendall(sent)
+        return connection
 
     def ask(self, path: str, body=None, **headers) -> tuple[int, dict, dict]:
         """Status, JSON and headers of an answer; a body that is no bytes is sent as JSON."""
@@ -37,9 +44,9 @@ class Served:
 @contextlib.contextmanager
 def serving(solvers, **settings) -> Iterator[Served]:
     """The server in a thread of its own."""
-    app = make_app(solvers, hosts=frozenset({"127.0.0.1"}), **settings)
+    app = make_app(solvers, hosts=frozenset({"127.0.0.1", "::1"}), **settings)
     listening = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+    server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -131,6 +131,8 @@ def test_what_is_wrong_is_refused_with_one_line(served, path, body, status, mess
 
 def test_other_names_and_forms_of_other_sites_are_refused(served):
     assert served.ask("api/checkpoints", Host="evil.example")[0] == 400
+    assert served.ask("api/checkpoints", Host="[::1]:80")[0] == 200
+    assert served.ask("api/checkpoints", Host="[::1]evil.com")[0] == 400
     status, answer, _ = served.ask("api/solve", order(), Content_Type="text/plain")
     assert (status, answer["error"]) == (415, "send application/json")
 
@@ -194,9 +196,7 @@ def test_who_leaves_the_queue_makes_room(solvers):
             "POST /api/solve HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
-        port = int(served.address.rstrip("/").rpartition(":")[2])
-        with socket.create_connection(("127.0.0.1", port)) as visitor:
-            visitor.sendall(head.encode() + body)
+        with served.connect(head.encode() + body):
             until(served, lambda: served.site.job_queue.free == 0)
             assert served.ask("api/solve", order())[0] == 503
         until(served, lambda: served.site.job_queue.free == 1)

@@ -1,4 +1,4 @@
-"""Run programs that a language model wrote, and say which came to their end without an error.
+"""Run programs that a language model wrote, and say which of them give the expected value.
 
 Nothing of them is trusted. Each program has three processes:
 
@@ -8,8 +8,18 @@ The jail makes new user, process, network, mount, IPC and host name namespaces w
 of the Python installation and system libraries, and a small writable /tmp; the child in it is
 nobody, without capabilities, under limits and a filter of system calls. No /proc, no /dev, no
 network, no environment. When it ends, its time is over or this process dies, the kernel ends
-whatever it has started. The jail alone decides what has passed, by a word that the child writes
-after the program's last line: leaving early is no pass, whatever the exit code.
+whatever it has started.
+
+The jail alone decides what has passed, and the expected value never leaves it. A program compares
+with the name EXPECTED (`assert EXPECTED == f(3)`), which in the child is equal to everything; after
+the program's last line, the child reports what was compared. Leaving early is no pass, whatever the
+exit code.
+
+Promised: a program reaches nothing outside, it ends in time, and it passes only if its processes
+report the expected value, which they are not given. Not promised: how they came by it. The child is
+in the hands of the program, which can report what it likes: one that knows the expected value
+passes, computed or not. Where none is expected, a pass is no more than the program's own claim that
+it came to its end.
 """
 
 import contextlib
@@ -30,6 +40,7 @@ from queue import SimpleQueue
 from typing import Literal, Self, cast, get_args
 
 from focus.errors import UserError
+from focus.evaluation.sandbox.child import canonical
 
 FOLDER = Path(__file__).parent
 MACHINES = ("x86_64", "aarch64")
@@ -48,6 +59,14 @@ class Limits:
     processes: int = 8  # and threads
     file_bytes: int = 2**20  # in all files together
     output_bytes: int = 64 * 2**10  # of standard error that are kept; the rest is forgotten
+
+
+@dataclass(frozen=True)
+class Program:
+    """Python source and the plain value that it should compare with EXPECTED (None: nothing)."""
+
+    source: str
+    expected: object = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +89,7 @@ def check_available() -> None:
         raise UserError(f"programs run in a sandbox of Linux on x86-64 or arm64, not {here}")
     limits = Limits(seconds=20)
     with _Jail() as jail:
-        outcome = jail.run(PROBE.format(processes=limits.processes), limits)
+        outcome = jail.run(Program(PROBE.format(processes=limits.processes)), limits)
     if not outcome.passed:
         raise UserError(_unavailable(f"{outcome.status}: {outcome.detail}"))
 
@@ -91,15 +110,15 @@ assert children < {processes}, "processes are not limited"
 """
 
 
-def run(program: str, limits: Limits | None = None) -> Outcome:
-    """Run one program; it passes if it comes to its end without an error."""
+def run(source: str, limits: Limits | None = None, expected: object = None) -> Outcome:
+    """Run one program; it passes if it comes to its end without an error, with what is expected."""
     check_available()
     with _Jail() as jail:
-        return jail.run(program, limits or Limits())
+        return jail.run(Program(source, expected), limits or Limits())
 
 
 def run_many(
-    programs: Sequence[str],
+    programs: Sequence[Program],
     workers: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
     limits: Limits | None = None,
@@ -112,7 +131,7 @@ def run_many(
     workers = workers or os.cpu_count() or 1
     idle: SimpleQueue[_Jail] = SimpleQueue()
 
-    def run_one(program: str) -> Outcome:
+    def run_one(program: Program) -> Outcome:
         jail = idle.get()
         try:
             return jail.run(program, limits or Limits())
@@ -163,10 +182,11 @@ class _Jail:
         with self.process:
             pass  # closes the pipes and waits
 
-    def run(self, program: str, limits: Limits) -> Outcome:
+    def run(self, program: Program, limits: Limits) -> Outcome:
         """Run one program in new namespaces."""
         request = {
-            "program": program,
+            "source": program.source,
+            "expected": canonical(program.expected),
             "limits": asdict(limits),
             "python": self.python,
             "paths": _visible_paths(self.python),

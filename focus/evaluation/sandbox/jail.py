@@ -309,13 +309,13 @@ def watch(pid: int, tails: list[Tail], seconds: float) -> bool:
 def run(request: dict) -> tuple[str, str]:
     """Run the request's program in a jail; how it ended, in a word, and what is known of it."""
     limits = request["limits"]
-    word, trouble = (os.urandom(32).hex().encode() for _ in range(2))
+    trouble = os.urandom(32).hex().encode()
     # The numbers rise in this order and start at 3, so that the child can move them down to 0.
     source = os.memfd_create("program")
     null = os.open("/dev/null", os.O_RDWR)
     (errors, errors_in), (report, report_in) = os.pipe(), os.pipe()
     with open(source, "wb", closefd=False) as stream:
-        stream.write(word + b"\n" + request["program"].encode("utf-8", "surrogatepass"))
+        stream.write(request["source"].encode("utf-8", "surrogatepass"))
     os.lseek(source, 0, os.SEEK_SET)
     enter_namespaces()
     control(PR_SET_PDEATHSIG, SIGKILL)
@@ -324,7 +324,9 @@ def run(request: dict) -> tuple[str, str]:
         become_child(request, trouble, [source, null, errors_in, report_in])
     for descriptor in (source, errors_in, report_in):
         os.close(descriptor)
-    tails = [Tail(errors, limits["output_bytes"]), Tail(report, 2**12)]
+    # One byte more than expected shows a report that is longer.
+    report_bytes = max(2**12, len(request["expected"]) + 1)
+    tails = [Tail(errors, limits["output_bytes"]), Tail(report, report_bytes)]
     in_time = watch(pid, tails, limits["seconds"])
     # Process 1 takes all others with it, and is gone only when they are.
     os.kill(pid, SIGKILL)
@@ -332,20 +334,24 @@ def run(request: dict) -> tuple[str, str]:
     for tail in tails:
         while tail.read():
             pass
-    said, complaint = (tail.text.decode("utf-8", "replace").strip() for tail in reversed(tails))
-    if said.startswith(trouble.decode()):
-        return "broken", said[len(trouble) :]
-    return judge(said == word.decode(), code, in_time, complaint)
+    complaint, reported = (tail.text.decode("utf-8", "replace") for tail in tails)
+    if reported.startswith(trouble.decode()):
+        return "broken", reported[len(trouble) :]
+    return judge(reported, request["expected"], code, in_time, complaint.strip())
 
 
-def judge(finished: bool, code: int, in_time: bool, complaint: str) -> tuple[str, str]:
-    """The outcome of a program from its word, its exit code, its time and what it wrote last."""
-    if finished and code == 0:
+def judge(
+    reported: str, expected: str, code: int, in_time: bool, complaint: str
+) -> tuple[str, str]:
+    """The outcome of a program from its value, its exit code, its time and what it wrote last."""
+    if reported == expected and code == 0:
         return "passed", ""
     if not in_time:
         return "timeout", ""
     if code < 0:
         return "killed", str(-code)
+    if code == 0 and reported:
+        return "failed", f"the value is {reported}"
     if code == 0 or not complaint:
         return "failed", f"left before its end with exit code {code}"
     return "failed", complaint.splitlines()[-1]

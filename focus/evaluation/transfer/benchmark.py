@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Literal
 
+from focus.evaluation.sandbox import Program
 from focus.evaluation.transfer.items import Item
 
 
@@ -25,7 +26,7 @@ class Benchmark:
     version: int  # of prompt and extraction; figures of different versions are not compared
     load: Callable[[str | None], list[Item]]
     extract: Callable[[str], str | None] | None = None  # for `code`: the prediction
-    program: Callable[[Item, str], str | None] | None = None  # for `code`: what is executed
+    program: Callable[[Item, str], Program | None] | None = None  # for `code`: what is executed
     part_of: str | None = None
     belongs: Callable[[Item], bool] = lambda item: True
 

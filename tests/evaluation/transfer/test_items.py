@@ -80,6 +80,7 @@ def test_cruxeval_answers_are_found_as_its_harness_does(completion, output, call
         ("aime25", "aime/aime2025.jsonl", '{"problem": "p", "answer": 1000}', "0 to 999"),
         ("cruxeval-o", "cruxeval/cruxeval.jsonl", '["a"]', "JSON object"),
         ("cruxeval-i", "cruxeval/cruxeval.jsonl", '{"code": "c", "output": null}', "'output'"),
+        ("cruxeval-o", "cruxeval/cruxeval.jsonl", '{"code": "c", "output": "f(1)"}', "no plain"),
     ],
 )
 def test_a_malformed_row_is_named(tmp_path, name, path, line, message):

@@ -1,7 +1,10 @@
 """CruxEval: predict a function's output (O), or arguments that give an output (I)."""
 
+import ast
 from functools import partial
 
+from focus.errors import UserError
+from focus.evaluation.sandbox import Program, canonical
 from focus.evaluation.transfer.benchmark import Benchmark, read_prompt
 from focus.evaluation.transfer.items import Item, distinct, from_hub, read_rows, take
 
@@ -13,12 +16,20 @@ def _load(predicted: str, data: str | None) -> list[Item]:
     hub = partial(from_hub, "cruxeval-org/cruxeval", "test")
     for number, (where, row) in enumerate(read_rows(data, "cruxeval/cruxeval.jsonl", hub)):
         code, output = take(row, where, "code", "output")
+        _check_literal(output, where)
         given = str(row["input"]) if row.get("input") == "" else take(row, where, "input")[0]
         answer = output if predicted == "output" else f"f({given})"
         fields = {"code": code, "input": given, "output": output}
         gold = f"[ANSWER]{answer}[/ANSWER]"
         items.append(Item(str(row.get("id", f"sample_{number}")), fields, answer, gold))
     return distinct(items, "cruxeval")
+
+
+def _check_literal(output: str, where: str) -> None:
+    try:
+        canonical(ast.literal_eval(output))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise UserError(f"{where}: the output {output!r:.40} is no plain Python literal") from error
 
 
 def _answer(completion: str) -> str | None:
@@ -50,20 +61,21 @@ def extract_input(completion: str) -> str | None:
     return text or None
 
 
-def output_program(item: Item, prediction: str) -> str | None:
+def output_program(item: Item, prediction: str) -> Program | None:
     """What must run without an error; None when the prediction only repeats the call."""
     if f"f({item.fields['input']})" in prediction:
         return None
     return _program(item, prediction)
 
 
-def input_program(item: Item, prediction: str) -> str | None:
+def input_program(item: Item, prediction: str) -> Program | None:
     """What must run without an error; None when the prediction does not call f."""
     return _program(item, prediction) if "f(" in prediction else None
 
 
-def _program(item: Item, prediction: str) -> str:
-    return f"{item.fields['code']}\nassert {item.fields['output']} == {prediction}"
+def _program(item: Item, prediction: str) -> Program:
+    source = f"{item.fields['code']}\nassert EXPECTED == {prediction}"
+    return Program(source, ast.literal_eval(item.fields["output"]))
 
 
 _PACKAGE = __package__ or ""
