@@ -12,8 +12,9 @@ from typing import Annotated
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
+from focus.commands.output import progress
 from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
 from focus.files import only_one
@@ -138,6 +139,8 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     """Train, with a live line of progress."""
     if holds_a_run(folder) and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; --out takes a folder")
     device = "cpu"
     if torch.cuda.is_available():
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
@@ -152,9 +155,9 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     processes = Processes.join(device)
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
+        with _distilling(processes.first) as distilled:
+            trainer = Trainer(config, folder, device, processes, announce, distilled)
         with only_one(folder) if processes.first else nullcontext():
-            with _distilling(processes.first) as distilled:
-                trainer = Trainer(config, folder, device, processes, announce, distilled)
             if resume:
                 trainer.resume()
             if resume and processes.first:
@@ -214,7 +217,7 @@ def _say_memory(needed: MemoryEstimate) -> None:
 @contextmanager
 def _distilling(shown: bool) -> Iterator[Callable[[int, int], None]]:
     """A line of progress that appears when a teacher makes soft targets."""
-    bar = Progress(console=Console(stderr=True), transient=True, disable=not shown)
+    bar = progress(shown=shown)
 
     def distilled(done: int, total: int) -> None:
         if not bar.task_ids:
@@ -239,7 +242,7 @@ def _train(trainer: Trainer) -> dict:
         TextColumn("replay {task.fields[replayed]:.2f}"), TextColumn("{task.fields[note]}"),
     )  # fmt: skip
     hidden = not trainer.processes.first
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+    with progress(*columns, shown=not hidden) as bar:
         line = bar.add_task(
             "", total=trainer.config.optimizer.updates, completed=trainer.update,
             rate="", loss=0.0, exact=0.0, replayed=0.0, note="",
