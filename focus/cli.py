@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from focus.commands.dispatch import run_command
-from focus.errors import UserError
+from focus.errors import UserError, counted
 from focus.trust import FLAG, remote_code
 
 # Where each command lives, and the first line of its help. A command is imported when it is run:
@@ -125,6 +125,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(stop.code, file=sys.stderr)
             return 1
         return int(stop.code or 0)  # --help
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+            raise
+        print(
+            f"focus {name}: this takes more memory than there is; choose smaller sizes",
+            file=sys.stderr,
+        )
+        return 2
     except KeyboardInterrupt:
         print(f"focus {name}: stopped", file=sys.stderr)
         return 130
@@ -161,23 +169,47 @@ def _parse(name: str, words: Sequence[str]) -> Callable[[], None]:
     except SystemExit as stop:
         if not stop.code:
             raise
-        box = captured.getvalue()
-        near = re.search(r"Perhaps you meant:[^-]*(--[\w.-]+)", box)
-        meant = f"; did you mean {near[1]}?" if near else ""
-        raise UserError(f"{_first_message(box)}{meant} (see focus {about} --help)") from stop
+        raise UserError(
+            f"{_explain(captured.getvalue(), words)} (see focus {about} --help)"
+        ) from stop
 
 
-def _first_message(box: str) -> str:
-    """The text of the first section of tyro's error box."""
-    words: list[str] = []
-    for line in box.splitlines():
-        text = line.strip("│ \t")
-        if text.startswith("╭") or not text:
-            continue
-        if text[0] in "─╰":
-            break
-        words += text.split()
-    return " ".join(words).rstrip(".")
+# What tyro's error box says, without its frame, and how we say it.
+_MISSING = r"Missing from [^:]*: \S+ (.*?)\.? \(required\)"
+_BAD_VALUE = r"Error parsing (--\S+): .* Argument helptext: --\S+ (\[[A-Z\[\]. ]+\]|\S+)"
+_BAD_CHOICE = r"invalid choice .* for argument '(--\S+)'\. Expected one of \((.*?),?\)\."
+_NO_VALUE = r"Missing value for argument '(--\S+)'\. Expected (\d+)"
+_UNKNOWN = r"Unrecognized options: (.*?)(?: Perhaps| For full|$)"
+_KINDS = {"INT": "a whole number", "FLOAT": "a number"}
+
+
+def _explain(box: str, words: Sequence[str]) -> str:
+    """What is wrong with the words of a command, in one line, from tyro's error box."""
+    text = " ".join(re.sub(r"[─│╭╮╰╯]|^[|+]|[|+]$|-{5,}", " ", box, flags=re.MULTILINE).split())
+    if found := re.search(_MISSING, text):
+        return f"a word is missing: {found[1]}"
+    if found := re.search(_BAD_VALUE, text):
+        kind = found[2].removeprefix("{None}|")
+        return f"{found[1]} takes {_KINDS.get(kind, kind)}, not {_value(found[1], words)!r}"
+    if found := re.search(_BAD_CHOICE, text):
+        choices = found[2].replace("'", "")
+        return f"{found[1]} is one of {choices}, not {_value(found[1], words)!r}"
+    if found := re.search(_NO_VALUE, text):
+        return f"{found[1]} needs {counted(int(found[2]), 'value')}"
+    near = re.search(r"Perhaps you meant: (--[\w.-]+)", text)
+    found = re.search(_UNKNOWN, text)
+    unknown = f"unknown words: {found[1]}" if found else text.partition(" For full")[0].rstrip(".")
+    return f"{unknown}; did you mean {near[1]}?" if near else unknown
+
+
+def _value(flag: str, words: Sequence[str]) -> str:
+    """What stands behind a flag on the command line."""
+    place = next(i for i, word in enumerate(words) if word.split("=")[0].replace("_", "-") == flag)
+    if "=" in words[place]:
+        return words[place].split("=", 1)[1]
+    rest = [word.startswith("--") for word in words[place + 1 :]]
+    end = place + 1 + (rest.index(True) if True in rest else len(rest))
+    return " ".join(words[place + 1 : end])
 
 
 def _no_command(words: Sequence[str]) -> int:

@@ -8,5 +8,10 @@ class UserError(Exception):
     """
 
 
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the singular or the plural."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class GivenUpError(UserError):
     """A search ended before it knew; its object may be right or wrong."""

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -49,19 +50,37 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON, which knows no NaN: what is not finite is null."""
+    return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """The JSON object of a file from anywhere; one line says what is wrong with it."""
-    try:
+    with contextlib.suppress(OSError):
         if path.stat().st_size > _LARGEST_OBJECT:
             raise UserError(
                 f"{path} is too large: more than {_LARGEST_OBJECT // 2**20} MiB of JSON"
             )
-        text = path.read_text(encoding="utf-8")
+    return parse_object(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file from anywhere; one line says why it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UserError(f"{path} is damaged: it is no text") from error
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
-    return parse_object(text, str(path))
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:
@@ -74,6 +93,15 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UserError(f"{where} is damaged: it is no JSON object")
     return value
+
+
+def check_fields(row: dict[str, Any], kinds: dict[str, Any], where: str) -> None:
+    """Refuse an object that lacks a field, or has one of another type or a number like NaN."""
+    for name, kind in kinds.items():
+        value = row.get(name)
+        fits = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not fits or (isinstance(value, float) and not math.isfinite(value)):
+            raise UserError(f"{where} is damaged: its {name} is {value!r:.40}")
 
 
 def check_writable(folder: Path) -> None:

@@ -29,8 +29,10 @@ def read_values(path: Path) -> dict[str, Any]:
         name = values["task"].pop("name")
     except (KeyError, AttributeError, TypeError) as error:
         raise UserError(f"{path} is no run config ({error})") from error
+    if not isinstance(name, str):
+        raise UserError(f"{path} is no run config: the task's name is {name!r:.40}")
     if version != FORMAT:
-        raise UserError(f"{path} has format {version}; this version reads format {FORMAT}")
+        raise UserError(f"{path} has format {version!r:.40}; this version reads format {FORMAT}")
     values["task"] = build(task_class(name), values["task"], path)
     return values
 
@@ -39,7 +41,7 @@ def build(kind: Any, values: Any, path: Path) -> Any:
     """Rebuild a dataclass from plain JSON values; `path` is named in errors."""
     try:
         return _build(kind, values)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, LookupError) as error:
         raise UserError(f"{path} does not fit this version ({error})") from error
 
 
@@ -72,6 +74,8 @@ def _field(name: str, kind: Any, value: Any) -> Any:
     wrong_bool = isinstance(value, bool) and kind is not bool
     if allowed is not None and (wrong_bool or not isinstance(value, allowed)):
         raise ValueError(f"{name} is {(origin or kind).__name__}, not {value!r:.40}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name} is a number of more than 64 bits")
     if dataclasses.is_dataclass(kind) and not isinstance(value, dict | typing.cast(type, kind)):
         raise ValueError(f"{name} is a group of settings, not {value!r:.40}")
     return _build(kind, value)

@@ -28,11 +28,14 @@ class Range(ABC):
 
 @dataclass(frozen=True)
 class AtLeast(Range):
-    """Values from `low` on."""
+    """Values from `low` on, to `most`: what is larger is a slip, or fits no machine."""
 
     low: float
+    most: float = 10**9
 
     def refusal(self, value: float) -> str:
+        if value > self.most:
+            return f"must be at most {self.most:,}, not {value}"
         return "" if value >= self.low else f"must be at least {self.low}, not {value}"
 
 
@@ -62,6 +65,16 @@ class Share(Range):
             f"{'above' if self.above_zero else 'from'} 0 {'to below' if self.below_one else 'to'} 1"
         )
         return f"is a share {ends}, not {value}"
+
+
+# The same seeds everywhere: random draws use 32 bits of them.
+SEEDS = AtLeast(0, 2**32 - 1)
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what is no seed."""
+    if wrong := SEEDS.refusal(seed):
+        raise UserError(f"seed {wrong}")
 
 
 class Role(Enum):

@@ -1,6 +1,5 @@
 """`focus backbone`: language models to encode puzzles with."""
 
-import json as json_module
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +7,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from focus.commands.output import print_json
 from focus.errors import UserError
 from focus.model.pretrained import HUB_IDS, SMOLLM2, install_smollm2, installed
 
@@ -41,7 +41,7 @@ def list_(json: bool = False) -> None:
             {"name": name, "hub_id": hub, "folder": str(folder) if folder else None}
             for name, (hub, folder) in models.items()
         ]
-        print(json_module.dumps({"results": results}))
+        print_json({"results": results})
         return
     table = Table("name", "where it comes from", "here")
     table.add_row("none", "no language model: a learned embedding of the clues", "built in")

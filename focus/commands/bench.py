@@ -1,7 +1,5 @@
 """`focus bench`: how fast training, solving and selection are on this machine."""
 
-import json as json_module
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -10,11 +8,14 @@ import torch
 import tyro
 
 from focus.commands.evaluate import load_checkpoint
+from focus.commands.output import print_json
 from focus.errors import UserError
 from focus.model.solver import solver_of
 from focus.recipes import recipe
 from focus.training.bench import bench_select, bench_solve, bench_stack, bench_train
 from focus.training.config import RunConfig
+
+_MOST = 100_000  # steps, puzzles at a time, repeats
 
 
 def _device() -> str:
@@ -23,14 +24,14 @@ def _device() -> str:
 
 def _check(**numbers: int) -> None:
     for name, value in numbers.items():
-        if value < 1:
-            raise UserError(f"--{name} takes a number from 1, not {value}")
+        if not 1 <= value <= _MOST:
+            raise UserError(f"--{name} takes a number from 1 to {_MOST:,}, not {value}")
 
 
 def _show(result: dict, json: bool) -> None:
     """One JSON object, or a line per figure."""
     if json:
-        sys.stdout.write(json_module.dumps(result) + "\n")
+        print_json(result)
         return
 
     def lines(values: dict, indent: str) -> None:

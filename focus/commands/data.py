@@ -1,8 +1,6 @@
 """`focus data …`: show, prepare, generate and audit puzzles."""
 
-import json as json_module
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -10,33 +8,26 @@ from typing import Annotated
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table as TextTable
 
+from focus.commands.output import print_json, progress
 from focus.data import audit as audit_module
 from focus.data.generation import GenerationSpec, generate_file, ks_distance
 from focus.data.sources import DATA_VARIABLE, Folder, Generated, open_source
 from focus.data.splits import Protocol, make_splits, write_splits
 from focus.data.table import read_table, task_of_file
-from focus.errors import UserError
+from focus.errors import UserError, counted
 from focus.tasks import BUILT_IN, task_class
 from focus.tasks.base import Task
 
+_MOST_THREADS = 256
+_MOST_GENERATED = 10_000  # row of generated puzzles to show: all before it are made
 Many = Annotated[tuple[str, ...], tyro.conf.UseAppendAction]
 
 
-def _progress() -> Progress:
-    """Progress goes to standard error, so that standard output stays clean."""
-    return Progress(console=Console(stderr=True), transient=True)
-
-
-def _print_json(value: object) -> None:
-    sys.stdout.write(json_module.dumps(value) + "\n")
-
-
 def _threads(workers: int | None) -> int:
-    if workers is not None and workers < 1:
-        raise UserError(f"--workers takes a number from 1, not {workers}")
+    if workers is not None and not 1 <= workers <= _MOST_THREADS:
+        raise UserError(f"--workers takes a number from 1 to {_MOST_THREADS}, not {workers}")
     return workers or os.cpu_count() or 1
 
 
@@ -60,14 +51,18 @@ def show(
         json: print one JSON object instead.
     """
     chosen = task_class(task).of_side(side)
+    if row < 1 or (data == "generated" and row > _MOST_GENERATED):
+        most = f" to {_MOST_GENERATED:,} for generated puzzles" if data == "generated" else ""
+        raise UserError(f"--row takes a number from 1{most}, not {row}")
     source = Generated(train=row, test=row) if data == "generated" else open_source(data)
     table = source.load(chosen, split)
-    if not 1 <= row <= len(table):
-        raise UserError(f"row {row} does not exist; the {split} split has {len(table)} rows")
+    if row > len(table):
+        size = counted(len(table), "row")
+        raise UserError(f"row {row} does not exist; the {split} split has {size}")
     question, answer = table.questions[row - 1], table.answers[row - 1]
     rating = int(chosen.rate(question[None])[0])
     if json:
-        _print_json(
+        print_json(
             {
                 "question": chosen.question_text(question),
                 "answer": chosen.answer_text(answer),
@@ -99,7 +94,7 @@ def prepare(
     record = write_splits(splits, chosen, Path(out))
     rows = {name: len(table) for name, table in splits.tables().items()}
     if json:
-        _print_json({"splits": rows, "record": str(record), "protocol": splits.protocol})
+        print_json({"splits": rows, "record": str(record), "protocol": splits.protocol})
         return
     text = TextTable(title=f"{chosen.name}, {splits.source}, protocol: {splits.protocol}")
     for heading in ("split", "rows", "rating 10 / 50 / 90 %"):
@@ -159,7 +154,7 @@ def generate(
     if source is not None:
         kept_out.append(source.load(chosen, "test").questions)
     order = GenerationSpec(count, seed, mode, _threads(workers), seeds, like, tuple(kept_out))
-    with _progress() as bar:
+    with progress() as bar:
         line = bar.add_task(f"{chosen.name} {mode}", total=count)
         table = generate_file(
             chosen, order, Path(out), lambda done: bar.update(line, completed=done)
@@ -169,7 +164,7 @@ def generate(
     if like is not None:
         report["ks_distance_to_train"] = round(ks_distance(ratings, chosen.rate(like)), 4)
     if json:
-        _print_json(report)
+        print_json(report)
         return
     distance = report.get("ks_distance_to_train")
     near = "" if distance is None else f", KS distance to the training puzzles' {distance}"
@@ -195,7 +190,7 @@ def audit(
     classes = [task_class(task)] if task else list(BUILT_IN.values())
     file_tasks = audit_module.find_files(Path(data), [cls() for cls in classes])
     files: list[tuple[Path, Task]] = [(p, task_of_file(p, type(t))) for p, t in file_tasks]
-    with _progress() as bar:
+    with progress() as bar:
         lines: dict = {}
 
         def advance(name: str, done: int, total: int) -> None:
@@ -206,12 +201,12 @@ def audit(
         reports = audit_module.audit(files, _threads(workers), advance)
     leaks = sum(report.leaks for report in reports)
     if json:
-        _print_json({"results": [asdict(report) for report in reports], "leaks": leaks})
+        print_json({"results": [asdict(report) for report in reports], "leaks": leaks})
     else:
         _print_audit(Path(data).name, reports)
     invalid = sum(report.rows - report.valid for report in reports)
     if leaks or invalid:
-        raise UserError(f"{leaks:,} puzzles are in two files, {invalid:,} rows are invalid")
+        raise UserError(f"puzzles in two files: {leaks:,}, invalid rows: {invalid:,}")
 
 
 def _print_audit(name: str, reports: list[audit_module.FileReport]) -> None:
@@ -221,11 +216,11 @@ def _print_audit(name: str, reports: list[audit_module.FileReport]) -> None:
         text.add_column(heading, justify="left" if heading == "dataset" else "right")
     for report in reports:
         values = [getattr(report, heading) for heading in headings[1:]]
-        text.add_row(report.dataset, *(f"{value:,}" for value in values))
+        text.add_row(report.dataset, *("-" if value is None else f"{value:,}" for value in values))
     console = Console()
     console.print(text)
     for report in reports:
         for problem in report.problems:
             console.print(f"{report.dataset}, {problem}", highlight=False)
         for other, count in report.leaked_from.items():
-            console.print(f"{report.dataset}: {count:,} puzzles are also in {other}")
+            console.print(f"{report.dataset}: {counted(count, 'puzzle')} also in {other}")

@@ -1,23 +1,19 @@
 """`focus diagnose`: what happens along a rollout."""
 
-import json as json_module
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table as TextTable
 
-from focus.commands.evaluate import load_checkpoint, load_puzzles
-from focus.errors import UserError
+from focus.commands.evaluate import check_split, load_checkpoint, load_puzzles
+from focus.commands.output import print_json, progress
 from focus.evaluation.diagnose import Diagnosis, diagnose
-from focus.files import check_writable, write_text
+from focus.files import check_writable, json_text, write_text
+from focus.model.base import check_steps
 from focus.model.solver import solver_of
-
-_MOST_STEPS = 100_000
 
 
 def diagnose_(
@@ -38,14 +34,14 @@ def diagnose_(
         out: folder for the table as JSON and for a figure.
         json: print one JSON object instead of a table.
     """
-    if not 1 <= steps <= _MOST_STEPS:
-        raise UserError(f"--steps takes a number from 1 to {_MOST_STEPS:,}, not {steps}")
+    check_steps(steps)
+    check_split(split, limit)
     model, config = load_checkpoint(checkpoint, task)
     solver = solver_of(model, checkpoint)
     source, table, split = load_puzzles(config, data, split, limit)
     if out:
         check_writable(Path(out))
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    with progress() as bar:
         line = bar.add_task(f"{len(table)} puzzles")
         diagnosis = diagnose(
             solver, table, steps,
@@ -59,10 +55,10 @@ def diagnose_(
     if out:
         from focus.report.rollout import draw_rollout
 
-        write_text(Path(out, "diagnosis.json"), json_module.dumps(figures) + "\n")
+        write_text(Path(out, "diagnosis.json"), json_text(figures) + "\n")
         draw_rollout(diagnosis, Path(out))
     if json:
-        sys.stdout.write(json_module.dumps(figures) + "\n")
+        print_json(figures)
         return
     title = f"{Path(checkpoint).name}, {source.describe()}, {split}, {len(table)} puzzles"
     Console().print(_table(diagnosis, title))

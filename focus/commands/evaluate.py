@@ -1,8 +1,6 @@
 """`focus eval`: rates of a checkpoint."""
 
-import json as json_module
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,20 +10,20 @@ import numpy as np
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table as TextTable
 
+from focus.commands.output import print_json, progress
 from focus.data.sources import File, Source, open_source
 from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
 from focus.errors import UserError
-from focus.evaluation.controls import adapter_norm, controlled
+from focus.evaluation.controls import adapter_norm, check_control, controlled
 from focus.evaluation.early_stop import check_early_stop
 from focus.evaluation.puzzles import Evaluation, evaluate
 from focus.evaluation.symmetry_retries import check_symmetry_retries, retry_under_symmetries
-from focus.files import check_writable, write_text
+from focus.files import check_writable, json_text, write_text
 from focus.folders import MANIFEST
-from focus.model.base import Model
+from focus.model.base import Model, check_steps
 from focus.model.checkpoint import checkpoint_folder, fetch, load_model
 from focus.serialization import to_json
 from focus.training.config import RunConfig, first_difference, read_config
@@ -59,6 +57,14 @@ def load_checkpoint(
     return model, replace(config, task=model.task)
 
 
+def check_split(split: str, limit: int | None) -> None:
+    """Refuse what no data set has."""
+    if split not in SPLITS:
+        raise UserError(f"the splits are train, validation and test, not {split!r}")
+    if limit is not None and limit < 1:
+        raise UserError(f"--limit takes a number from 1, not {limit}")
+
+
 def load_puzzles(
     config: RunConfig, data: str | None, split: str, limit: int | None
 ) -> tuple[Source, Table, str]:
@@ -66,10 +72,6 @@ def load_puzzles(
 
     A file is taken whole, unless the checkpoint was trained on a part of it.
     """
-    if split not in SPLITS:
-        raise UserError(f"the splits are train, validation and test, not {split!r}")
-    if limit is not None and limit < 1:
-        raise UserError(f"--limit takes a number from 1, not {limit}")
     source = open_source(data or _training_source(config))
     if isinstance(source, File) and not _is_one_of(source.path, [config.data]):
         seen = _is_one_of(source.path, config.more_data)
@@ -106,7 +108,9 @@ def eval_(
         json: print one JSON object instead of a table.
     """
     numbers = _numbers(steps)
-    file = Path(data or "")
+    check_split(split, limit)
+    check_control(control)
+    file = Path(data or "").expanduser()
     side = side_of_file(file) if file.is_file() else None
     solver, config = load_checkpoint(checkpoint, task, side)
     check_symmetry_retries(solver, symmetry_retries)
@@ -115,8 +119,8 @@ def eval_(
     if out:
         _claim(Path(out), config)
     with (
-        Progress(console=Console(stderr=True), transient=True) as bar,
         controlled(solver, control),
+        progress() as bar,
     ):
         line = bar.add_task(f"{len(table)} puzzles", total=len(table))
         results = evaluate(
@@ -142,7 +146,7 @@ def eval_(
         _write_predictions(Path(out), results, table, config, context)
     if json:
         about = {"checkpoint": checkpoint, "data": source.describe(), "split": split, **about}
-        sys.stdout.write(json_module.dumps({"results": summaries, **about}) + "\n")
+        print_json({"results": summaries, **about})
         return
     text = TextTable(title=f"{Path(checkpoint).name}, {source.describe()}, {split}")
     for heading in ("K", "exact", "95 % interval", "n", *results[0].diagnostics):
@@ -177,11 +181,12 @@ def _claim(folder: Path, config: RunConfig) -> None:
 
 def _numbers(text: str) -> list[int]:
     try:
-        numbers = [int(part) for part in text.split(",") if part.strip()]
+        numbers = [int(part) for part in text.split(",")] if text else []
+        check_steps(*numbers)
     except ValueError as error:
         raise UserError(f"--steps takes numbers such as 16,64,128, not {text!r}") from error
-    if any(number < 1 for number in numbers):
-        raise UserError(f"--steps takes numbers from 1, not {text!r}")
+    except UserError as error:
+        raise UserError(f"--steps: {error}") from error
     return numbers
 
 
@@ -197,15 +202,13 @@ def _write_predictions(
             scores = {name: float(values[row]) for name, values in result.diagnostics.items()}
             # A completion that the parser refused leaves the question as it was.
             shown = text(answer) if parsed[row] else config.task.question_text(answer)
-            lines.append(json_module.dumps({**head, "answer": shown, **scores}))
+            lines.append(json_text({**head, "answer": shown, **scores}))
     write_text(folder / "predictions.jsonl", "\n".join(lines) + "\n")
     puzzles = [
         {"id": int(id_), "question": config.task.question_text(question), "answer": text(answer)}
         for id_, question, answer in zip(table.ids, table.questions, table.answers, strict=True)
     ]
-    write_text(
-        folder / "puzzles.jsonl", "".join(json_module.dumps(line) + "\n" for line in puzzles)
-    )
+    write_text(folder / "puzzles.jsonl", "".join(json_text(line) + "\n" for line in puzzles))
     summaries = [result.summary() for result in results]
-    write_text(folder / "results.json", json_module.dumps({"results": summaries, **about}) + "\n")
+    write_text(folder / "results.json", json_text({"results": summaries, **about}) + "\n")
     write_text(folder / "config.json", to_json(config))

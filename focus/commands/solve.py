@@ -1,7 +1,6 @@
 """`focus solve`: one puzzle, and its repair."""
 
 import contextlib
-import json as json_module
 import re
 import sys
 import time
@@ -15,6 +14,8 @@ from rich.live import Live
 from rich.text import Text
 
 from focus.commands.evaluate import load_checkpoint
+from focus.commands.output import print_json
+from focus.data.examples import check_example
 from focus.data.examples import example as make_example
 from focus.data.table import Table, read_text
 from focus.errors import GivenUpError, UserError
@@ -22,7 +23,7 @@ from focus.evaluation.early_stop import check_early_stop
 from focus.evaluation.puzzles import Evaluation
 from focus.evaluation.symmetry_retries import check_symmetry_retries, retry_under_symmetries
 from focus.files import write_text
-from focus.model.base import Model
+from focus.model.base import Model, check_steps
 from focus.model.checkpoint import released_for
 from focus.model.solver import Solver, solver_of
 from focus.tasks import task_class
@@ -68,6 +69,10 @@ def solve(
             "there is no puzzle: give one, a file that holds one, - and one on standard input, or "
             "--example hard"
         )
+    if example:
+        check_example(example, seed)
+    if steps is not None:
+        check_steps(steps)
     if task is not None:
         task_class(task)  # says which there are
     checkpoint = checkpoint or released_for(task or ("maze" if "#" in text else "sudoku"))
@@ -76,8 +81,6 @@ def solve(
     model, config = load_checkpoint(checkpoint, task, side)
     solver = solver_of(model, checkpoint)
     steps = config.eval_steps if steps is None else steps
-    if steps < 1:
-        raise UserError(f"--steps takes a number from 1, not {steps}")
     check_symmetry_retries(solver, symmetry_retries)
     check_early_stop(solver, early_stop)
     question = make_example(config.task, example, seed) if example else config.task.parse(text)
@@ -94,7 +97,7 @@ def solve(
     if json:
         result = {"answer": config.task.answer_text(answer), "valid": valid, "steps": taken}
         result |= {"symmetry_retries": tried} if symmetry_retries else {}
-        sys.stdout.write(json_module.dumps(result) + "\n")
+        print_json(result)
         return
     if not watch or tried:
         print(config.task.render(question, answer))
@@ -126,6 +129,8 @@ def _retry(
 def _puzzle_text(puzzle: str) -> str:
     if puzzle == "-":
         return sys.stdin.read()
+    if not puzzle.strip():
+        return ""
     path = Path(puzzle)
     try:
         is_file, is_folder = path.is_file(), path.is_dir()

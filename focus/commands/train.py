@@ -12,8 +12,9 @@ from typing import Annotated
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 
+from focus.commands.output import progress
 from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
 from focus.files import only_one
@@ -145,13 +146,15 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     """Train, with a live line of progress."""
     if holds_a_run(folder) and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
+    if folder.is_file():
+        raise UserError(f"{folder} is a file; --out takes a folder")
     device, config = _device(), _at_home(config)
     processes = Processes.join(device)
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
+        with _preparing(processes.first) as tell:
+            trainer = Trainer(config, folder, device, processes, announce, tell)
         with only_one(folder) if processes.first else nullcontext():
-            with _preparing(processes.first) as progress:
-                trainer = Trainer(config, folder, device, processes, announce, progress)
             if resume:
                 trainer.resume()
             if resume and processes.first:
@@ -205,9 +208,9 @@ def run_seeds(config: RunConfig, folder: Path, seeds: Sequence[int], resume: boo
         raise UserError(f"{used} holds a run; add --resume to go on, or choose another --out")
     try:
         with only_one(folder):
-            with _preparing(True) as progress:
-                stack = Stack(runs, _device(), progress)
-            with Progress(console=Console(stderr=True), transient=True) as bar:
+            with _preparing(True) as tell:
+                stack = Stack(runs, _device(), tell)
+            with progress() as bar:
                 line = bar.add_task(
                     f"{len(runs)} runs", total=config.optimizer.updates,
                     completed=min(trainer.update for trainer in stack.trainers),
@@ -253,10 +256,10 @@ def _say_memory(needed: MemoryEstimate) -> None:
 @contextmanager
 def _preparing(shown: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A line of progress for each thing that is made before the first update."""
-    bar = Progress(console=Console(stderr=True), transient=True, disable=not shown)
+    bar = progress(shown=shown)
     lines: dict[str, TaskID] = {}
 
-    def progress(what: str, done: int, total: int) -> None:
+    def tell(what: str, done: int, total: int) -> None:
         if what not in lines:
             if shown and not bar.console.is_terminal:
                 bar.console.print(f"{what}: {total:,}")
@@ -265,7 +268,7 @@ def _preparing(shown: bool) -> Iterator[Callable[[str, int, int], None]]:
         bar.update(lines[what], completed=done)
 
     try:
-        yield progress
+        yield tell
     finally:
         if lines:
             bar.stop()
@@ -279,7 +282,7 @@ def _train(trainer: Trainer) -> dict:
         TextColumn("replay {task.fields[replayed]:.2f}"), TextColumn("{task.fields[note]}"),
     )  # fmt: skip
     hidden = not trainer.processes.first
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden) as bar:
+    with progress(*columns, shown=not hidden) as bar:
         line = bar.add_task(
             "", total=trainer.config.optimizer.updates, completed=trainer.update,
             rate="", loss=0.0, exact=0.0, replayed=0.0, note="",

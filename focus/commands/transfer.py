@@ -1,14 +1,11 @@
 """`focus transfer`: does the adapted language model reason better elsewhere?"""
 
-import json as json_module
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
-from rich.progress import Progress
 
+from focus.commands.output import print_json, progress
 from focus.errors import UserError
 from focus.evaluation import sandbox
 from focus.evaluation.transfer import BENCHMARKS, cards, find_benchmarks
@@ -18,7 +15,7 @@ from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.run import Settings, generate, score, summary
 from focus.evaluation.transfer.store import Store
 from focus.evaluation.transfer.variants import Variant, find_backbone, find_variants
-from focus.files import write_text
+from focus.files import json_text, write_text
 
 
 def transfer(
@@ -58,9 +55,7 @@ def transfer(
     loaded = [(benchmark, benchmark.items(data)[:limit]) for benchmark in chosen_benchmarks]
     folder = Path(out)
     results: Results = {}
-    with Progress(
-        *Progress.get_default_columns(), console=Console(stderr=True), transient=True
-    ) as bar:
+    with progress() as bar:
         line = bar.add_task("", total=None)
 
         def tell(what: str, done: int, total: int) -> None:
@@ -89,11 +84,11 @@ def transfer(
         "average": averages,
     }
     text = table(summaries, compared)
-    write_text(folder / "results.json", json_module.dumps(report, indent=1) + "\n")
+    write_text(folder / "results.json", json_text(report, indent=1) + "\n")
     write_text(folder / "table.md", text + "\n")
     _write_cards(folder / "cards", chosen_variants, loaded, results)
     if json:
-        sys.stdout.write(json_module.dumps(report) + "\n")
+        print_json(report)
         return
     print(text)
     print(f"\ncompletions with their verdicts, results.json, table.md and response cards: {folder}")

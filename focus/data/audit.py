@@ -29,7 +29,7 @@ class FileReport:
     dataset: str  # folder/split
     rows: int
     valid: int  # rules obeyed, answer solves the question
-    unique: int  # Sudoku: one solution; Maze: one shortest path
+    unique: int | None  # one solution; None where a puzzle may have several (mazes)
     canonical: int  # the answer is the reference answer
     duplicates: int = 0  # equivalent to an earlier row of the same file
     leaks: int = 0  # equivalent to a row of another file
@@ -50,7 +50,8 @@ def audit(
         name = f"{path.parent.name}/{path.name.split('.')[0]}"
         verdict = _judge(table, task, workers, partial(progress, name))
         report = FileReport(
-            name, len(table), int(verdict.valid.sum()), int(verdict.unique.sum()),
+            name, len(table), int(verdict.valid.sum()),
+            int(verdict.unique.sum()) if task.valid_is_correct else None,
             int(verdict.canonical.sum()),
             problems=[f"row {row + 1}: {text}" for row, text in verdict.problems.items()][:_SHOWN],
         )  # fmt: skip

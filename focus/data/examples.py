@@ -3,10 +3,18 @@
 import numpy as np
 
 from focus.errors import UserError
+from focus.settings import check_seed
 from focus.tasks.base import Codes, Task
 
 LEVELS = ("easy", "medium", "hard", "extreme")
 _DRAWN = 64  # puzzles that a level is chosen from
+
+
+def check_example(level: str, seed: int) -> None:
+    """Refuse a level or a seed that there is not."""
+    if level not in LEVELS:
+        raise UserError(f"the levels are {', '.join(LEVELS)}, not {level!r}")
+    check_seed(seed)
 
 
 def example(task: Task, level: str, seed: int) -> Codes:
@@ -15,10 +23,7 @@ def example(task: Task, level: str, seed: int) -> Codes:
     Levels are ranks among generated puzzles by what they cost our own search; of equal ones
     those with fewer givens count as harder. An easy Sudoku also tells a sixth of its cells.
     """
-    if level not in LEVELS:
-        raise UserError(f"the levels are {', '.join(LEVELS)}, not {level!r}")
-    if not 0 <= seed < 2**31:
-        raise UserError(f"a seed is a number from 0 to {2**31 - 1}, not {seed}")
+    check_example(level, seed)
     questions, answers = task.generate(seed, 0, _DRAWN, task.generator_modes[0])
     if not len(questions):
         raise UserError(f"the generator found no {task.name} of this size; try another seed")

@@ -8,6 +8,7 @@ Puzzles are taken in unit spec: the result does not depend on which chunk finish
 import json
 import shutil
 import zipfile
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,12 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from focus.data.distinct import PuzzleIndex
-from focus.data.table import Table, write_table
+from focus.data.table import LARGEST_FILE, Table, write_table
 from focus.errors import UserError
 from focus.files import atomic_path, only_one, write_text
+from focus.settings import check_seed
 from focus.tasks.base import Codes, Task
 
 _CHUNK = 50  # units
+_OTHER_COLUMNS = 16  # bytes of a row beside question and answer
 _WINDOW = 50  # chunks, of whose puzzles at least
 _FEWEST_NEW = 0.01  # of them must be new: a generator that has run dry would go on for ever
 
@@ -97,15 +100,23 @@ def generate_file(
     _check(task, spec)
     parts = path.with_name(path.name + ".parts")
     with only_one(parts):
-        table = generate_table(task, spec, parts, progress)
-        write_table(path, table, task)
-        shutil.rmtree(parts)
+        try:
+            table = generate_table(task, spec, parts, progress)
+            write_table(path, table, task)
+        finally:
+            if path.exists() or not any(parts.glob("*.npz")):
+                shutil.rmtree(parts)
     return table
 
 
 def _check(task: Task, spec: GenerationSpec) -> None:
-    if spec.count < 1:
-        raise UserError(f"the number of puzzles must be at least 1, not {spec.count}")
+    most = LARGEST_FILE // (2 * task.cells + _OTHER_COLUMNS)
+    if not 1 <= spec.count <= most:
+        raise UserError(
+            f"the number of puzzles must be at least 1 and at most {most:,}, what a file holds of "
+            f"this size, not {spec.count}"
+        )
+    check_seed(spec.seed)
     if spec.mode not in task.generator_modes:
         raise UserError(
             f"{task.name} has no generator mode {spec.mode!r}; "
@@ -121,7 +132,7 @@ def _claim(parts: Path, task: Task, spec: GenerationSpec) -> None:
         return
     try:
         stored_plan = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
+    except (OSError, ValueError, RecursionError):
         stored_plan = None
     if json.dumps(stored_plan, sort_keys=True) != plan:
         raise UserError(
@@ -149,11 +160,16 @@ def _chunk(task: Task, spec: GenerationSpec, parts: Path, number: int) -> tuple[
     path = parts / f"{number:06d}.npz"
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-            return arrays["questions"], arrays["answers"]
+            questions, answers = arrays["questions"], arrays["answers"]
+        if (
+            questions.shape == answers.shape == (len(questions), task.cells)
+            and questions.dtype == answers.dtype == np.uint8
+        ):
+            return questions, answers
     except FileNotFoundError:
         pass
-    except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile):
-        path.unlink()  # damaged: make it again
+    except (ValueError, LookupError, EOFError, OSError, zipfile.BadZipFile, zlib.error):
+        pass  # damaged: it is made again
     questions, answers = task.generate(
         spec.seed, number * _CHUNK, _CHUNK, spec.mode, spec.seeds, spec.like
     )

@@ -14,6 +14,7 @@ import numpy as np
 from focus.data.distinct import PuzzleIndex
 from focus.data.table import Table, read_table
 from focus.errors import UserError
+from focus.hub import reachable_hub
 from focus.tasks.base import Task
 
 DATA_VARIABLE = "FOCUS_DATA"
@@ -86,19 +87,29 @@ class Hub:
     def load(self, task: Task, split: str) -> Table:
         """Download (or find in the cache) and read SPLIT.csv."""
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError
+        from huggingface_hub.errors import (
+            EntryNotFoundError,
+            HfHubHTTPError,
+            LocalEntryNotFoundError,
+        )
 
         repository = self.repository or task.hub_dataset
         if not repository:
             raise UserError(f"the task {task.name} has no public data set; name one as hub:NAME")
         try:
-            path = hf_hub_download(repository, f"{split}.csv", repo_type="dataset")
+            with reachable_hub():
+                path = hf_hub_download(repository, f"{split}.csv", repo_type="dataset")
+        except LocalEntryNotFoundError as error:
+            raise UserError(
+                f"the hub does not answer, and {split}.csv of {repository} is not in its cache; "
+                "check the connection, or give a folder with --data"
+            ) from error
         except EntryNotFoundError as error:
             raise UserError(f"the hub data set {repository} has no {split}.csv") from error
-        except (HfHubHTTPError, OSError) as error:
-            first_line = str(error).strip().splitlines()[0]
+        except (HfHubHTTPError, OSError, ValueError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(
-                f"cannot get {split}.csv of {repository} from the hub ({first_line}); "
+                f"cannot get {split}.csv of {repository} from the hub ({reason}); "
                 "check the name and the connection, or give a folder with --data"
             ) from error
         return read_table(Path(path), task)

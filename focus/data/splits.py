@@ -19,7 +19,7 @@ import numpy as np
 
 from focus.data.sources import File, Folder, Source
 from focus.data.table import Table, write_table
-from focus.errors import UserError
+from focus.errors import UserError, counted
 from focus.files import sha256, write_text
 from focus.tasks.base import Task
 
@@ -104,7 +104,9 @@ def _of_test(test: Table, name: str, protocol: Protocol) -> Table:
 def _cut(source: File, table: Table) -> dict[str, Table]:
     tenth = len(table) // 10
     if tenth == 0:
-        raise UserError(f"{source.path} has {len(table)} puzzles; to train on it takes 10 or more")
+        raise UserError(
+            f"{source.path} has {counted(len(table), 'puzzle')}; to train on it takes 10 or more"
+        )
     order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(table))
     parts = np.split(order, [tenth, 2 * tenth])
     named_parts = zip(("test", "validation", "train"), parts, strict=True)

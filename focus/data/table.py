@@ -19,7 +19,7 @@ from focus.errors import UserError
 from focus.files import atomic_path
 from focus.tasks.base import Codes, RowError, Task
 
-_LARGEST = 2**30  # bytes of a file, unpacked: five million puzzles
+LARGEST_FILE = 2**30  # bytes of a file, unpacked: five million puzzles
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ def read_text(path: Path) -> str:
         raw = path.read_bytes()
         if raw[:2] == b"\x1f\x8b":
             with gzip.GzipFile(fileobj=io.BytesIO(raw)) as unpacked:
-                raw = unpacked.read(_LARGEST + 1)
-        if len(raw) > _LARGEST:
-            raise UserError(f"{path} holds more than {_LARGEST / 2**30:g} GiB; divide it")
+                raw = unpacked.read(LARGEST_FILE + 1)
+        if len(raw) > LARGEST_FILE:
+            raise UserError(f"{path} holds more than {LARGEST_FILE / 2**30:g} GiB; divide it")
         return raw.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
@@ -104,7 +104,10 @@ def read_table(path: Path, task: Task) -> Table:
 
 def side_of_file(path: Path) -> int:
     """The size of the first puzzle of a file."""
-    first = next(csv.DictReader(io.StringIO(read_text(path))), {})
+    try:
+        first = next(csv.DictReader(io.StringIO(read_text(path))), {})
+    except csv.Error:
+        return 0  # the reader says what is wrong with the file
     return math.isqrt(len(first.get("question") or ""))
 
 

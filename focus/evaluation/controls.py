@@ -17,11 +17,16 @@ from focus.model.solver import solver_of
 CONTROLS = ("none", "zeroed", "shuffled", "adapter-off")
 
 
+def check_control(control: str) -> None:
+    """Refuse a control that there is not."""
+    if control not in CONTROLS:
+        raise UserError(f"the controls are {', '.join(CONTROLS)}, not {control!r}")
+
+
 @contextmanager
 def controlled(model: Model, control: str) -> Iterator[None]:
     """Inside the block R is zeroed, or another puzzle's, or read without the adapter."""
-    if control not in CONTROLS:
-        raise UserError(f"the controls are {', '.join(CONTROLS)}, not {control!r}")
+    check_control(control)
     if control == "none":
         yield
         return

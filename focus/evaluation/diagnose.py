@@ -10,7 +10,7 @@ from torch import Tensor
 
 from focus.data.table import Table
 from focus.errors import UserError
-from focus.model.base import evaluating
+from focus.model.base import check_steps, evaluating
 from focus.model.solver import Solver
 from focus.model.state import State
 from focus.tasks.base import Task
@@ -78,8 +78,7 @@ def diagnose(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Diagnosis:  # fmt: skip
     """Roll puzzles out for `last` steps; `progress` is told the steps done, over all batches."""
-    if last < 1:
-        raise UserError(f"steps is a number from 1, not {last}")
+    check_steps(last)
     if not len(table):
         raise UserError("there are no puzzles to look at")
     solver.task.check_rows(table.questions)

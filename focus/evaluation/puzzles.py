@@ -1,6 +1,6 @@
 """Evaluate a model on the puzzles it was trained for: a list of K in one rollout."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.early_stop import check_early_stop
 from focus.evaluation.statistics import wilson_interval
-from focus.model.base import Model, Prediction, evaluating
+from focus.model.base import Model, Prediction, check_batch, check_steps, evaluating
 from focus.tasks.base import Codes, Task
 from focus.tasks.records import Problem, Target
 
@@ -62,9 +62,12 @@ def evaluate(
     counts them.
     """
     check_early_stop(model, early_stop)
-    numbers = sorted({steps} if isinstance(steps, int) else set(steps))
-    if not numbers or numbers[0] < 1:
-        raise UserError(f"steps are numbers from 1, not {steps}")
+    numbers = list(steps) if isinstance(steps, Iterable) else [steps]
+    if not numbers:
+        raise UserError("name at least one number of steps")
+    check_steps(*numbers)
+    numbers = sorted(set(numbers))
+    check_batch(batch)
     if not len(table):
         raise UserError("there are no puzzles to evaluate")
     task = model.task

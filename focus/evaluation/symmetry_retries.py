@@ -17,11 +17,13 @@ from focus.model.base import Model
 from focus.model.solver import solver_of
 from focus.random import example_keys
 
+_MOST = 10_000  # symmetries of a puzzle that are tried
+
 
 def check_symmetry_retries(model: Model, retries: int) -> None:
     """Refuse further tries where there can be none."""
-    if retries < 0:
-        raise UserError(f"--symmetry-retries takes a number from 0, not {retries}")
+    if not 0 <= retries <= _MOST:
+        raise UserError(f"--symmetry-retries takes a number from 0 to {_MOST:,}, not {retries}")
     if not retries:
         return
     solver = solver_of(model, "--symmetry-retries: this model")

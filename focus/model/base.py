@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -18,6 +19,22 @@ from focus.model.updater import UpdaterConfig
 from focus.settings import Role, Settings
 from focus.tasks.base import Codes, Task
 from focus.tasks.records import Problem
+
+MOST_STEPS = 100_000  # of a rollout
+
+
+def check_steps(*numbers: Any) -> None:
+    """Refuse numbers of steps K that no rollout can take."""
+    for steps in numbers:
+        whole = isinstance(steps, Integral) and not isinstance(steps, bool)
+        if not whole or not 1 <= steps <= MOST_STEPS:
+            raise UserError(f"steps are numbers from 1 to {MOST_STEPS:,}, not {steps!r}")
+
+
+def check_batch(batch: int | None) -> None:
+    """Refuse a number of puzzles at a time that is none; None leaves it to the model."""
+    if batch is not None and batch < 1:
+        raise UserError(f"batch is a number from 1, not {batch}")
 
 
 @dataclass(frozen=True)

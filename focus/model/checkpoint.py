@@ -22,6 +22,7 @@ from torch import Tensor
 from focus.errors import UserError
 from focus.files import read_object, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
+from focus.hub import reachable_hub
 from focus.model.backbone import adapter_config, adapter_tensors
 from focus.model.base import Model, SolverConfig
 from focus.model.card import model_card
@@ -240,13 +241,16 @@ def fetch(
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        folder = snapshot_download(
-            name, revision=revision, token=token, cache_dir=cache_dir,
-            local_files_only=local_files_only,
-        )  # fmt: skip
+        with reachable_hub():
+            folder = snapshot_download(
+                name, revision=revision, token=token, cache_dir=cache_dir,
+                local_files_only=local_files_only,
+            )  # fmt: skip
         return Path(folder)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
         reason = (str(error).strip().splitlines() or [""])[0]
+        if isinstance(error, LocalEntryNotFoundError):
+            reason = "it does not answer, or has no such model"
         raise UserError(
             f"no folder {name} (focus train RECIPE --out {name} makes one), and the hub does not "
             f"give it ({reason})"
@@ -261,14 +265,22 @@ def push(
     import tempfile
 
     from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
 
     api = HfApi(token=token)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary, "checkpoint")
-        save_model(model, folder)
-        api.create_repo(repository, private=private, exist_ok=True)
-        commit = api.upload_folder(
-            repo_id=repository, folder_path=folder, commit_message=commit_message,
-            revision=revision,
-        )  # fmt: skip
+    try:
+        with reachable_hub(), tempfile.TemporaryDirectory() as temporary:
+            api.create_repo(repository, private=private, exist_ok=True)
+            folder = Path(temporary, "checkpoint")
+            save_model(model, folder)
+            commit = api.upload_folder(
+                repo_id=repository, folder_path=folder, commit_message=commit_message,
+                revision=revision,
+            )  # fmt: skip
         return str(commit)
+    except (HfHubHTTPError, OSError, ValueError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"the hub does not take {repository} ({reason}); check the name, the connection and "
+            "`hf auth login`"
+        ) from error

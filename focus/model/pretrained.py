@@ -10,18 +10,19 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 
 from focus.errors import UserError
 from focus.files import sha256
 from focus.folders import atomic_folder, cache_folder, check_folder, find_folder
+from focus.hub import reachable_hub
 from focus.trust import FLAG, remote_code
 
 SMOLLM2 = "smollm2-135m"
@@ -140,6 +141,7 @@ def _pretrained(name: str) -> tuple[nn.Module, Codec]:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     source = str(installed(name) or (name if name == SMOLLM2 else public_name(name)))
     if source == SMOLLM2:
         raise UserError(
@@ -150,22 +152,39 @@ def _pretrained(name: str) -> tuple[nn.Module, Codec]:
         check_folder(Path(source))
     dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32
     try:
-        trusted = remote_code.get()  # said in any case: transformers would ask on standard input
-        AutoConfig.from_pretrained(source, trust_remote_code=trusted)  # says what is refused first
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trusted)
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=dtype, trust_remote_code=trusted, use_safetensors=True
-        )
-    except (OSError, ValueError, ImportError, SafetensorError) as error:
+        with nullcontext() if Path(source).exists() else reachable_hub():
+            trusted = remote_code.get()  # said in any case: transformers would ask on stdin
+            AutoConfig.from_pretrained(source, trust_remote_code=trusted)  # says what is refused
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=trusted)
+            reader: Any = AutoModelForCausalLM
+            model, loaded = reader.from_pretrained(
+                source, dtype=dtype, trust_remote_code=trusted, use_safetensors=True,
+                output_loading_info=True,
+            )  # fmt: skip
+        tokenizer.decode(tokenizer.encode("1", add_special_tokens=False))
+    except Exception as error:  # whatever the libraries raise at what a file holds
         raise UserError(_why_not(name, error)) from error
-    if tokenizer.eos_token_id is None:
-        raise UserError(f"the tokenizer of {name!r} has no end-of-text token")
+    _check_model(name, model, tokenizer, loaded["missing_keys"])
     begin = () if tokenizer.bos_token_id is None else (tokenizer.bos_token_id,)
     return model, Codec(
         lambda text: tokenizer.encode(text, add_special_tokens=False),
         lambda ids: str(tokenizer.decode(list(ids), skip_special_tokens=True)),
         begin, tokenizer.eos_token_id, _chat(tokenizer) if tokenizer.chat_template else None,
     )  # fmt: skip
+
+
+def _check_model(name: str, model: Any, tokenizer: Any, missing: Collection[str]) -> None:
+    """Refuse a model that lacks weights, or whose tokenizer knows more than its embedding."""
+    absent = sorted(key for key in missing if "lm_head" not in key)
+    if absent:
+        raise UserError(f"the weights of {name!r} are not whole: {absent[0]} is missing")
+    if not all(weight.isfinite().all() for weight in model.parameters()):
+        raise UserError(f"the weights of {name!r} hold values that are not finite")
+    if tokenizer.eos_token_id is None:
+        raise UserError(f"the tokenizer of {name!r} has no end-of-text token")
+    rows, tokens = model.get_input_embeddings().num_embeddings, len(tokenizer)
+    if tokens > rows:
+        raise UserError(f"the tokenizer of {name!r} has {tokens:,} tokens, its model {rows:,}")
 
 
 def _chat(tokenizer: Any) -> Callable[[str, bool], list[int]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from focus.errors import UserError
 from focus.model.backbone import Backbone, build_backbone
-from focus.model.base import Model, Prediction, SolverConfig, evaluating
+from focus.model.base import Model, Prediction, SolverConfig, check_batch, check_steps, evaluating
 from focus.model.compiler import compiled
 from focus.model.recurrence import Conditioning, Recurrence, Rollout
 from focus.model.state import State
@@ -158,9 +158,9 @@ class Solver(Model):
                 yield each[0] if one else each
 
     def _steps(self, steps: int | None) -> int:
-        if steps is not None and steps < 1:
-            raise UserError(f"steps is a number from 1, not {steps}")
-        return self.default_steps if steps is None else steps
+        steps = self.default_steps if steps is None else steps
+        check_steps(steps)
+        return steps
 
     def _parse(self, puzzles: str | Sequence[str]) -> Codes:
         texts = [puzzles] if isinstance(puzzles, str) else list(puzzles)
@@ -198,6 +198,7 @@ class Solver(Model):
     @torch.no_grad()
     def answer(self, questions: Codes, steps: int, batch: int | None = None) -> Codes:
         """Answers (rows, cells) to puzzles given as codes (rows, cells)."""
+        check_batch(batch)
         batch = batch or self.eval_batch_size()
         answers = [np.zeros((0, self.task.cells), np.uint8)]
         for first in range(0, len(questions), batch):

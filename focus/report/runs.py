@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from focus.errors import UserError
-from focus.files import parse_object, read_object
+from focus.files import check_fields, parse_object, read_object, read_text
 from focus.report.table import Rate
 from focus.training.config import RunConfig, read_config
 
@@ -87,14 +88,15 @@ class Evaluated:
         """E_x of the answers, by K and id, where it was stored."""
         return {
             k: {id_: row["energy"] for id_, row in rows.items()}
-            for k, rows in self._rows.items() if all("energy" in row for row in rows.values())
+            for k, rows in self._rows.items()
+            if all(isinstance(row.get("energy"), float) for row in rows.values())
         }  # fmt: skip
 
     @cached_property
     def _rows(self) -> dict[int, dict[int, dict]]:
         path = self.folder / "predictions.jsonl"
         rows: dict[int, dict[int, dict]] = {}
-        for row in _lines(path, ("id", "steps", "exact", "answer")):
+        for row in _lines(path, {"id": int, "steps": int, "exact": bool, "answer": str}):
             rows.setdefault(row["steps"], {})[row["id"]] = row
         for steps, result in self.results.items():
             if len(rows.get(steps, ())) != result["n"]:
@@ -104,7 +106,7 @@ class Evaluated:
     @cached_property
     def puzzles(self) -> dict[int, tuple[str, str]]:
         """Question and target by id."""
-        rows = _lines(self.folder / "puzzles.jsonl", ("id", "question", "answer"))
+        rows = _lines(self.folder / "puzzles.jsonl", {"id": int, "question": str, "answer": str})
         return {row["id"]: (row["question"], row["answer"]) for row in rows}
 
     @cached_property
@@ -113,7 +115,7 @@ class Evaluated:
         for folder in (self.folder, self.folder.parent):
             path = folder / "metrics.jsonl"
             if path.is_file():
-                return _lines(path, ("update", "seconds"))
+                return _lines(path, {"update": int, "seconds": int | float})
         return []
 
 
@@ -157,20 +159,12 @@ def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferr
     return evaluated, transferred
 
 
-def _lines(path: Path, wanted: Sequence[str]) -> list[dict]:
+def _lines(path: Path, wanted: dict[str, Any]) -> list[dict]:
     """The objects of a file, one on each line."""
     rows = []
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            row = parse_object(line, "it")
-            if not all(name in row for name in wanted):
-                raise UserError("it lacks a field")
-        except UserError as error:
-            raise UserError(f"{path}, line {number} is damaged") from error
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        row = parse_object(line, f"{path}, line {number}")
+        check_fields(row, wanted, f"{path}, line {number}")
         rows.append(row)
     return rows
 
@@ -183,13 +177,14 @@ def _read(file: Path) -> dict:
 
 
 def _evaluated(file: Path, stored: dict) -> Evaluated:
-    try:
-        results = {row["steps"]: row for row in stored["results"]}
-        wanted = {"exact", "low", "high", "n"}
-        if not results or not all(wanted <= set(row) for row in results.values()):
-            raise KeyError
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{file} does not hold results of focus eval") from error
+    wanted = {"steps": int, "n": int, **dict.fromkeys(("exact", "low", "high"), int | float)}
+    for row in stored["results"]:
+        if not isinstance(row, dict):
+            raise UserError(f"{file} does not hold results of focus eval")
+        check_fields(row, wanted, str(file))
+    if not stored["results"]:
+        raise UserError(f"{file} does not hold results of focus eval")
+    results = {row["steps"]: row for row in stored["results"]}
     return Evaluated(
         file.parent, read_config(file.parent / "config.json"), results,
         stored.get("control", "none"), stored.get("adapter"), stored.get("symmetry_retries", 0),

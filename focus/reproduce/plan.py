@@ -32,7 +32,7 @@ class Job:
         """Whether these commands, and not others of the same name, have been run."""
         try:
             return json.loads(self.stamp.read_text(encoding="utf-8")) == self._words
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
 
     def finish(self) -> None:

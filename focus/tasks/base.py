@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from focus.errors import UserError
+from focus.errors import UserError, counted
 from focus.random import Stream, normal, uniform
 from focus.tasks import drawing
 from focus.tasks.prompt import Cell, Prompt
@@ -568,7 +568,9 @@ def encode_text(texts: Sequence[str], length: int, symbols: dict[str, int], what
     """Strings of `length` characters to codes (rows, length), all at once."""
     for row, text in enumerate(texts):
         if len(text) != length:
-            raise RowError(row, f"{what} has {len(text)} characters, {length} are needed")
+            raise RowError(
+                row, f"{what} has {counted(len(text), 'character')}, {length} are needed"
+            )
     table = np.full(256, 255, np.uint8)
     for symbol, code in symbols.items():
         table[ord(symbol)] = code

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from focus.engines import maze_generator, maze_search
 from focus.engines.maze_search import GOAL, OPEN, START, WALL
-from focus.errors import UserError
+from focus.errors import UserError, counted
 from focus.random import Stream, normal, uniform
 from focus.settings import Role
 from focus.tasks import drawing
@@ -81,6 +81,10 @@ class Maze(Task):
     def __post_init__(self):
         if not 2 <= self.size <= _LARGEST_GENERATED:
             raise UserError(f"a maze has 2 to {_LARGEST_GENERATED} cells in a row, not {self.size}")
+        if self.max_tokens < 0 or self.min_path < 0:
+            raise UserError("task.max-tokens and task.min-path are numbers from 0")
+        if not 0 <= self.wall_share[0] <= self.wall_share[1] < 1:
+            raise UserError("task.wall-share is a range of two shares from 0 to below 1")
 
     # ------------------------------------------------------------------ sizes
     @classmethod
@@ -148,7 +152,7 @@ class Maze(Task):
             for number, line in enumerate(lines, 1):
                 if len(line) > self.size or ("." in text and len(line) < self.size):
                     raise UserError(
-                        f"line {number} of the maze has {len(line)} characters, "
+                        f"line {number} of the maze has {counted(len(line), 'character')}, "
                         f"{self.size} are needed: a maze is a square"
                     )
             lines = [line.ljust(self.size) for line in lines]

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from focus.curation.config import CurationConfig, ReplayConfig
 from focus.data.corpus import CorpusConfig
 from focus.errors import UserError
-from focus.model.base import SolverConfig
+from focus.model.base import MOST_STEPS, SolverConfig
 from focus.serialization import build, read_values
-from focus.settings import Above, AtLeast, Role, Settings, Share, walk
+from focus.settings import SEEDS, Above, AtLeast, Role, Settings, Share, walk
 from focus.tasks import Sudoku, Task
 from focus.tasks.base import StepWeights
 
@@ -23,7 +23,7 @@ class OptimizerConfig(Settings, section="optimizer"):
     kind: Literal["adamw", "muon"] = "adamw"
     updates: Annotated[int, AtLeast(0)] = 50_000  # U
     # effective batch: examples per update, over all processes
-    batch: Annotated[int, AtLeast(1)] = 16
+    batch: Annotated[int, AtLeast(1, 65_536)] = 16
     # mini-batches per update; the replay coin is drawn for each
     accumulate: Annotated[int, AtLeast(1)] = 8
     learning_rate: Annotated[float, AtLeast(0)] = 3e-4  # peak for the updater and G_psi
@@ -98,10 +98,10 @@ class RunConfig(Settings):
     # updates made from each encoding; the adapter learns once for all of them
     updates_per_encode: Annotated[int, AtLeast(1)] = 1
     # base rollout, back-propagated through all
-    steps: Annotated[int, AtLeast(1), Role.METHOD] = 16
+    steps: Annotated[int, AtLeast(1, 10_000), Role.METHOD] = 16
     # how much the loss of each step of the base rollout counts
     step_weights: Annotated[StepWeights, Role.METHOD] = "linear"
-    eval_steps: Annotated[int, AtLeast(1), Role.METHOD] = 128  # K of validation
+    eval_steps: Annotated[int, AtLeast(1, MOST_STEPS), Role.METHOD] = 128  # K of validation
     eval_every: Annotated[int, AtLeast(1), Role.RUNTIME] = 1000  # updates between validations
     eval_rows: Annotated[int, AtLeast(1), Role.RUNTIME] = 1000  # validation puzzles, at most
     # validations in a row without a better one that end a run; 0 = none do
@@ -119,7 +119,7 @@ class RunConfig(Settings):
     # share of examples drawn from the training split beside them
     train_share: Annotated[float, Share()] = 0.5
     augment: bool = True  # train on random symmetries of the puzzles
-    seed: Annotated[int, Role.AXIS] = 42  # of weights and of every draw
+    seed: Annotated[int, SEEDS, Role.AXIS] = 42  # of weights and of every draw
 
     @property
     def encode_interval(self) -> int:

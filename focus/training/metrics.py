@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from focus.curation.records import Losses
-from focus.files import write_text
+from focus.files import read_text, write_text
 
 # Edges of the histogram of D; a state at rest has +0.06 (h = 4) or +0.12 (h = 8).
 D_EDGES = (-2.0, -1.0, -0.5, -0.25, -0.1, -0.05, 0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
@@ -116,7 +116,7 @@ class MetricsFile:
     def rewind(self, update: int) -> None:
         """Keep the lines before an update; one that a kill cut short goes."""
         if self.path.exists():
-            lines = self.path.read_text(encoding="utf-8").splitlines()
+            lines = read_text(self.path).splitlines()
             remaining = [line for line in lines if _update_of(line) <= update]
             write_text(self.path, "".join(line + "\n" for line in remaining))
 
@@ -165,6 +165,6 @@ def _histogram(board: Any, name: str, lefts, counts: list[int], update: int) -> 
 def _update_of(line: str) -> float:
     """The update of a line of metrics; infinite for one that a kill cut short."""
     try:
-        return json.loads(line)["update"]
+        return float(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return math.inf

@@ -8,6 +8,7 @@ import pytest
 from focus.data import table as table_module
 from focus.data.table import read_table, task_of_file, write_table
 from focus.errors import UserError
+from focus.evaluation.transfer import find_benchmarks
 from focus.tasks import Maze, Sudoku
 
 QUESTION, ANSWER = "1...34....21...3", "1234341243211243"
@@ -97,7 +98,15 @@ def test_the_size_of_a_task_is_read_off_the_file(tmp_path):
 
 
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_module, "_LARGEST", 10_000)
+    monkeypatch.setattr(table_module, "LARGEST_FILE", 10_000)
     (tmp_path / "bomb.csv.gz").write_bytes(gzip.compress(b"0" * 1_000_000))
     with pytest.raises(UserError, match="holds more than"):
         table_module.read_text(tmp_path / "bomb.csv.gz")
+
+
+def test_so_is_a_benchmark_that_unpacks_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(table_module, "LARGEST_FILE", 10_000)
+    (tmp_path / "math").mkdir()
+    (tmp_path / "math" / "test.jsonl.gz").write_bytes(gzip.compress(b"0" * 1_000_000))
+    with pytest.raises(UserError, match="holds more than"):
+        find_benchmarks("math")[0].items(str(tmp_path))

@@ -1,6 +1,5 @@
 """Items of a benchmark: what is asked, and what is right. Read from files or from the hub."""
 
-import gzip
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -8,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from focus.data.table import read_text
 from focus.errors import UserError
+from focus.hub import reachable_hub
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,9 @@ def read_rows(folder: str | None, name: str, hub: Callable[[], list[dict]]) -> I
 
 
 def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8") as stream:
-            for number, line in enumerate(stream, 1):
-                if line.strip():
-                    yield f"{path}, line {number}", _object(line, f"{path}, line {number}")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            yield f"{path}, line {number}", _object(line, f"{path}, line {number}")
 
 
 def _object(line: str, where: str) -> dict:
@@ -99,7 +95,8 @@ def from_hub(repository: str, split: str, config: str | None = None) -> list[dic
             "an extra: pip install '.[hub]'"
         ) from error
     try:
-        return list(datasets.load_dataset(repository, config, split=split))
+        with reachable_hub():
+            return list(datasets.load_dataset(repository, config, split=split))
     except Exception as error:  # the library's own errors share no base class
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(f"the hub does not give {repository} ({reason})") from error

@@ -9,9 +9,11 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from focus.errors import UserError
-from focus.files import read_object, write_text
+from focus.files import parse_object, read_object, read_text, write_text
+from focus.serialization import build
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Store:
         begun = path.exists() and any(self.folder.glob("*.written.jsonl"))
         stored_settings = _read_object(path) if begun else settings
         stored = stored_settings.get("versions", {})
+        if not isinstance(stored, dict):
+            raise UserError(f"{path} is damaged; remove the folder and begin again")
         for name, version in versions.items():
             if stored.get(name, version) != version:
                 raise UserError(
@@ -71,19 +75,12 @@ class Store:
         path = self.folder / f"{benchmark}.written.jsonl"
         if not path.exists():
             return {}
-        raw = path.read_bytes()
-        whole = raw[: raw.rfind(b"\n") + 1]
-        if len(whole) < len(raw):
-            with open(path, "r+b") as stream:
-                stream.truncate(len(whole))
-        completions = {}
-        for number, line in enumerate(whole.decode("utf-8").splitlines(), 1):
-            try:
-                one = Written(**json.loads(line))
-            except (ValueError, TypeError, RecursionError) as error:
-                raise UserError(f"{path}, line {number} is damaged; remove the line") from error
-            completions[one.id] = one
-        return completions
+        text = read_text(path)
+        whole = text[: text.rfind("\n") + 1]
+        lines = _read_lines(Written, whole, path)
+        if len(whole) < len(text):
+            write_text(path, whole)
+        return {one.id: one for one in lines}
 
     def append(self, benchmark: str, lines: list[Written]) -> None:
         """Add a batch; it is on the disk when this returns."""
@@ -108,11 +105,22 @@ class Store:
         path = self.folder / f"{benchmark}.jsonl"
         if not path.exists():
             return {}
+        return {one.id: one for one in _read_lines(Scored, read_text(path), path)}
+
+
+Line = TypeVar("Line", Written, Scored)
+
+
+def _read_lines(kind: type[Line], text: str, path: Path) -> list[Line]:
+    """The stored lines of a file; refuses one that lacks a field, or has one of another type."""
+    lines = []
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{path}, line {number}"
         try:
-            lines = [Scored(**json.loads(line)) for line in path.read_text("utf-8").splitlines()]
-        except (ValueError, TypeError, RecursionError) as error:
-            raise UserError(f"{path} is damaged; remove it, and it is made again") from error
-        return {line.id: line for line in lines}
+            lines.append(build(kind, parse_object(line, where), path))
+        except UserError as error:
+            raise UserError(f"{where} is damaged; remove it, and it is made again") from error
+    return lines
 
 
 def _read_object(path: Path) -> dict:
