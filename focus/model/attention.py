@@ -72,13 +72,14 @@ def by_groups(
 
 def related_attention(
     qkv: Float[Tensor, "batch keys three_widths"], structure: Structure,
-    strength: Float[Tensor, "heads relations"], norm: bool = False,
+    strength: Float[Tensor, "*several heads relations"], norm: bool = False,
 ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
     """Attention of all heads; queries, keys and values lie side by side in `qkv`.
 
-    With `norm`, queries and keys are scaled to a mean square of 1 first.
+    With `norm`, queries and keys are scaled to a mean square of 1 first. The strengths of several
+    solvers are each for an equal part of the batch.
     """
-    q, k, v = qkv.unflatten(-1, (3, len(strength), -1)).permute(2, 0, 3, 1, 4)
+    q, k, v = qkv.unflatten(-1, (3, strength.shape[-2], -1)).permute(2, 0, 3, 1, 4)
     scale, bias = 1 / math.sqrt(q.shape[-1]), structure.bias
     if norm:
         q, k = rms_norm(q), rms_norm(k)
@@ -91,14 +92,16 @@ def related_attention(
 
 def _appended(
     q: Float[Tensor, "batch heads keys size"], k: Float[Tensor, "batch heads keys size"],
-    structure: Structure, strength: Float[Tensor, "heads relations"], scale: float,
+    structure: Structure, strength: Float[Tensor, "*several heads relations"], scale: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Queries and keys with the numbers whose products are the bias; zeros align their size."""
     query_parts: list[Tensor] = [q]
     given: list[Tensor] = [k]
     size = q.shape[-1]
     if structure.members is not None:
-        wanted = torch.einsum("hr,rng->hnrg", strength, structure.members).flatten(2)
+        wanted = torch.einsum("...hr,rng->...hnrg", strength, structure.members).flatten(-2)
+        if wanted.ndim == 4:
+            wanted = wanted.repeat_interleave(len(q) // len(wanted), 0)
         is_in = structure.members.transpose(0, 1).flatten(1)
         query_parts.append(wanted.to(q.dtype).expand(*q.shape[:-1], -1))
         given.append(is_in.to(k.dtype).expand(*k.shape[:-1], -1))

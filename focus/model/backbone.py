@@ -18,6 +18,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from focus.errors import UserError
+from focus.model.layers import Embedding
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
 from focus.settings import AtLeast, Role, Settings, Share
@@ -80,7 +81,7 @@ class ClueEmbedding(Backbone):
 
     def __init__(self, task: Task, width: int):
         super().__init__()
-        self.table = nn.Embedding(len(task.prompt().symbols), width)
+        self.table = Embedding(len(task.prompt().symbols), width)
         nn.init.normal_(self.table.weight, std=0.5)
 
     def read(self, x: Problem) -> Int[Tensor, "batch tokens"]:

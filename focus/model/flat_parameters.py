@@ -24,7 +24,7 @@ class FlatParameters:
 
     def __init__(self, module: nn.Module, method: str, parts: Sequence[str]):
         """`parts` are the first words of the names of the weights that the method uses."""
-        self._method = _Method(module, method)
+        self._method = Method(module, method)
         self._named = [
             (name, weight)
             for name, weight in self._method.named_parameters()
@@ -36,12 +36,12 @@ class FlatParameters:
         """The weights as they are now."""
         return torch.cat([weight.flatten() for _, weight in self._named])
 
-    def unpacked(self, weights: Float[Tensor, " weights"], *arguments: Any) -> Any:
-        """The method, with these weights in place of the module's."""
+    def unpacked(self, weights: Float[Tensor, "*several weights"], *arguments: Any) -> Any:
+        """The method, with these weights (of several modules: side by side) for the module's."""
         sizes = [weight.numel() for _, weight in self._named]
-        parts = weights.to(working_dtype(weights.device)).split(sizes)
+        parts = weights.to(working_dtype(weights.device)).split(sizes, -1)
         own = {
-            name: part.view(weight.shape)
+            name: part.view(*weights.shape[:-1], *weight.shape)
             for (name, weight), part in zip(self._named, parts, strict=True)
         }
         return torch.func.functional_call(self._method, own, arguments)
@@ -54,12 +54,12 @@ class FlatParameters:
     def _compiled(self) -> Callable[..., Any]:
         return compiled(self.unpacked)
 
-    def __call__(self, weights: Float[Tensor, " weights"], *arguments: Any) -> Any:
+    def __call__(self, weights: Float[Tensor, "*several weights"], *arguments: Any) -> Any:
         """The compiled method."""
         return self._compiled(weights, *arguments)
 
 
-class _Method(nn.Module):
+class Method(nn.Module):
     """A module whose forward is a method of another."""
 
     def __init__(self, module: nn.Module, method: str):

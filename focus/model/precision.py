@@ -3,7 +3,7 @@
 from contextlib import AbstractContextManager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 
@@ -23,14 +23,3 @@ EPSILON = 1e-6  # the same for every precision
 def rms_norm(x: Tensor) -> Tensor:
     """The last axis scaled to a mean square of 1; the layer that follows learns any scale."""
     return functional.rms_norm(x, x.shape[-1:], eps=EPSILON)
-
-
-class RMSNorm(nn.RMSNorm):
-    """RMSNorm whose float32 weight follows its input's precision, as the fused kernel needs."""
-
-    def __init__(self, width: int):
-        super().__init__(width, eps=EPSILON)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last axis."""
-        return functional.rms_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.eps)

@@ -1,67 +1,44 @@
 """Several solvers of one architecture as one: their weights side by side, one batch for all.
 
 A run with small updates leaves most of a GPU idle. Here row r * B + i of a batch is puzzle i of
-solver r; every matrix product is a batched one over the solvers, so that a stack launches as many
-kernels as one of them. Only what touches a weight knows of the stack: energies, selection and
-losses see one large batch.
+solver r; every matrix product is a batched one over the solvers (`layers.py`), so that a stack
+launches as many kernels as one of them. Only what touches a weight knows of the stack: energies,
+selection and losses see one large batch.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from focus.errors import UserError
-from focus.model.attention import Structure, by_groups
+from focus.model.attention import by_groups
 from focus.model.base import Model, SolverConfig
-from focus.model.compiler import compiled
 from focus.model.dropout import draw_seeds
-from focus.model.flat_parameters import FlatParameters
-from focus.model.precision import mixed_precision, working_dtype
+from focus.model.flat_parameters import FlatParameters, Method
+from focus.model.precision import working_dtype
 from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.solver import Solver
 from focus.model.state import State
 from focus.model.updater import OF_A_STEP, Updater, UpdaterConditioning, tracked
 from focus.tasks.base import Task
-from focus.tasks.records import Context, Problem
-
-
-@dataclass(frozen=True)
-class StackedConditioning(Conditioning):
-    """What stays the same over a rollout of all solvers."""
-
-    inputs: Float[Tensor, "batch tokens width"]
-    structure: Structure
-    weights: Float[Tensor, "solvers weights"]
-
-    def detach(self) -> "StackedConditioning":
-        """Cut off from the weights, for rollouts without gradients."""
-        return StackedConditioning(self.inputs.detach(), self.structure, self.weights.detach())
-
-    def __getitem__(self, rows: Bool[Tensor, " batch"]) -> Conditioning:
-        raise UserError("the puzzles of a stack go on together: no early stop")
+from focus.tasks.records import Problem
 
 
 class StackedUpdater(Recurrence):
-    """The updaters of several solvers; the first of them lends its methods."""
+    """The updaters of several solvers: the first of them, with the weights of all."""
 
     def __init__(self, weights: dict[str, Tensor], first: Updater):
         """`weights` are those of the whole solvers by name, with an axis of solvers in front."""
         super().__init__()
         self.task, self.first, self.weights = first.task, first, weights
-        self.flat = FlatParameters(first, "propose", OF_A_STEP)
-        self.step = self._step
-
-    @property
-    def count(self) -> int:
-        """Solvers in the stack."""
-        return len(self.weights["updater.memory_start"])
+        self.flat = FlatParameters(first, "step", OF_A_STEP)
+        self.compiled = False
 
     def compile_step(self) -> None:
-        self.step = compiled(self._step)
+        self.compiled = True
 
     def step_flops(self) -> float:
         return self.first.step_flops()
@@ -72,73 +49,30 @@ class StackedUpdater(Recurrence):
     def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
         return self.first.rollout_bytes(steps, replayed_steps, kept_states)
 
-    def apart(self, tensor: Tensor) -> Tensor:
-        """A batch with an axis of solvers in front."""
-        return tensor.unflatten(0, (self.count, -1))
-
-    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> StackedConditioning:
-        context = self.task.context(x)
-        named = {name: self.weights[f"updater.{name}"] for name in _conditioning_names(self.first)}
-
-        def embed(own: dict[str, Tensor], *fields: Tensor) -> Tensor:
-            method = _Embed(self.first)
-            own = {f"updater.{name}": value for name, value in own.items()}
-            return torch.func.functional_call(method, own, (Context(*fields),))
-
-        parts = (self.apart(field) for field in (context.position, context.category, context.bits))
-        inputs = R + torch.vmap(embed)(named, *parts).flatten(0, 1)
+    def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> UpdaterConditioning:
+        inputs = R + with_weights(self.first, self.weights, "updater.", "embed")(
+            self.task.context(x)
+        )
         flat = [self.weights[f"updater.{name}"].flatten(1) for name in self.flat.names()]
-        return StackedConditioning(
+        return UpdaterConditioning(
             inputs.to(working_dtype(inputs.device)), by_groups(self.task.members(x), None, 0),
             torch.cat(flat, 1),
         )  # fmt: skip
 
     def initial(self, x: Problem) -> State:
         z = self.task.initial(x)
-        memory = self.weights["updater.memory_start"][:, None, None]
-        memory = memory.expand(-1, len(z) // self.count, z.shape[1], -1).flatten(0, 1)
-        return State(z, {"memory": memory.to(working_dtype(z.device))})
+        memory = self.weights["updater.memory_start"]
+        memory = memory.repeat_interleave(len(z) // len(memory), 0)[:, None]
+        return State(z, {"memory": memory.expand(*x.cell.shape, -1).to(working_dtype(z.device))})
 
-    def forward(self, state: State, conditioning: StackedConditioning, x: Problem) -> State:
+    def forward(self, state: State, conditioning: UpdaterConditioning, x: Problem) -> State:
         seeds = None
         if self.training and self.first.config.dropout:
-            sites = 2 * self.first.config.layers
-            seeds = draw_seeds(self.count * sites, state.z.device).view(self.count, sites)
+            seeds = draw_seeds(2 * self.first.config.layers, state.z.device)
         if torch.is_grad_enabled():
             state = state.map(tracked)
-        return self.step(state, conditioning, x, seeds)
-
-    def _step(
-        self, state: State, conditioning: StackedConditioning, x: Problem,
-        seeds: Int[Tensor, "solvers sites"] | None,
-    ) -> State:  # fmt: skip
-        with mixed_precision(state.z.device):
-            features = self.task.features(state.z, x)
-            structure = conditioning.structure
-
-            def propose(weights: Tensor, features: Tensor, memory: Tensor, inputs: Tensor, *seed):
-                one = UpdaterConditioning(inputs, structure)
-                arguments = features, {"memory": memory}, one, x, seed[0] if seed else None
-                increment, u = self.flat.unpacked(weights, *arguments)
-                return increment, u["memory"]
-
-            batch = (features, state.u["memory"], conditioning.inputs)
-            increment, memory = torch.vmap(propose)(
-                conditioning.weights, *map(self.apart, batch), *(() if seeds is None else (seeds,))
-            )
-            z = self.first.revise(state.z, increment.flatten(0, 1), x)
-        return State(z, {"memory": memory.flatten(0, 1)})
-
-
-class _Embed(torch.nn.Module):
-    """A module whose forward is E(c_x)."""
-
-    def __init__(self, updater: Updater):
-        super().__init__()
-        self.updater = updater
-
-    def forward(self, context: Context) -> Tensor:
-        return self.updater.embed(context)
+        step = self.flat if self.compiled else self.flat.unpacked
+        return step(conditioning.weights, state, conditioning, x, seeds)
 
 
 class StackedSolver(Solver):
@@ -158,11 +92,7 @@ class StackedSolver(Solver):
 
     def encode(self, x: Problem, hidden: Tensor | None = None) -> Conditioning:
         """R + E(c_x) of every solver for its own puzzles."""
-        clue, table = self.backbone.read(x), self.weights["backbone.table.weight"]
-        solver = torch.arange(len(table), device=clue.device).repeat_interleave(
-            len(clue) // len(table)
-        )
-        R = table.flatten(0, 1)[clue + solver[:, None] * table.shape[1]]
+        R = with_weights(self.backbone, self.weights, "backbone.", "project")(self.backbone.read(x))
         return self.updater.condition(R, x)
 
 
@@ -196,7 +126,12 @@ def _joined(solvers: Sequence[Solver]) -> dict[str, Tensor]:
     return joined
 
 
-def _conditioning_names(updater: Updater) -> list[str]:
-    """The weights that `embed` uses."""
-    heads = ("categories", "bits_in", "position_in")
-    return [name for name, _ in updater.named_parameters() if name.split(".")[0] in heads]
+def with_weights(
+    module: torch.nn.Module, weights: dict[str, Tensor], head: str, method: str
+) -> Callable[..., Any]:
+    """A method of a module, with the weights whose names begin with `head` for the module's."""
+    own = {
+        f"module.{name.removeprefix(head)}": value
+        for name, value in weights.items() if name.startswith(head)
+    }  # fmt: skip
+    return partial(torch.func.functional_call, Method(module, method), own)

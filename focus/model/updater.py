@@ -26,7 +26,8 @@ from focus.model.attention import Structure, by_bias, by_groups, related_attenti
 from focus.model.dropout import draw_seeds, hashed_dropout
 from focus.model.flat_parameters import FlatParameters
 from focus.model.hops import HOP_WEIGHTS, Hops
-from focus.model.precision import RMSNorm, mixed_precision, rms_norm, working_dtype
+from focus.model.layers import Embedding, Linear, RMSNorm
+from focus.model.precision import mixed_precision, rms_norm, working_dtype
 from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.state import State
 from focus.settings import AtLeast, Settings, Share
@@ -78,7 +79,7 @@ class UpdaterConditioning(Conditioning):
 
     inputs: Float[Tensor, "batch tokens width"]
     structure: Structure
-    weights: Float[Tensor, " weights"] | None = None  # of a compiled step
+    weights: Float[Tensor, "*several weights"] | None = None  # of a compiled step
 
     def detach(self) -> "UpdaterConditioning":
         """Cut off from the encoder, for rollouts without gradients."""
@@ -100,17 +101,17 @@ class Block(nn.Module):
         width = config.width
         hidden = max(64, int(width * 8 / 3 / 64) * 64)
         self.dropout, self.qk_norm = config.dropout, config.qk_norm
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.out = nn.Linear(width, width, bias=False)
-        self.up = nn.Linear(width, 2 * hidden, bias=False)
-        self.down = nn.Linear(hidden, width, bias=False)
+        self.qkv = Linear(width, 3 * width, bias=False)
+        self.out = Linear(width, width, bias=False)
+        self.up = Linear(width, 2 * hidden, bias=False)
+        self.down = Linear(hidden, width, bias=False)
         if config.hops:
-            self.hop_in = nn.Linear(width, config.hop_hidden)
-            self.hop_out = nn.Linear(config.hop_width, width, bias=False)
+            self.hop_in = Linear(width, config.hop_hidden)
+            self.hop_out = Linear(config.hop_width, width, bias=False)
 
     def forward(
         self, h: Float[Tensor, "batch keys width"], structure: Structure,
-        strength: Float[Tensor, "heads relations"], seeds: Int[Tensor, " 2"] | None = None,
+        strength: Float[Tensor, "*several heads relations"], seeds: Int[Tensor, " 2"] | None = None,
     ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
         """Attention with the additive bias, then SwiGLU; `seeds` are those of compiled dropout."""
         one, two = (None, None) if seeds is None else seeds
@@ -138,20 +139,20 @@ class Updater(Recurrence):
         super().__init__()
         self.task, self.config = task, config
         width, relations = config.width, len(task.relation_names)
-        self.answer_in = nn.Linear(task.feature_width, width)
+        self.answer_in = Linear(task.feature_width, width)
         self.categories = nn.ModuleList(_embedding(n, width) for n in task.category_sizes)
-        self.bits_in = nn.Linear(task.context_bits, width, bias=False)
-        self.position_in = nn.Linear(4 * _WAVELENGTHS, width, bias=False)
+        self.bits_in = Linear(task.context_bits, width, bias=False)
+        self.position_in = Linear(4 * _WAVELENGTHS, width, bias=False)
         self.memory_start = nn.Parameter(torch.zeros(width))
         if config.registers:
             self.register_start = nn.Parameter(torch.randn(config.registers, width) * 0.5)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         if config.hops:
             self.hops = Hops(task, config.hop_width, config.hop_hidden)
-            self.hop_head = nn.Linear(config.hop_width, task.width, bias=False)
+            self.hop_head = Linear(config.hop_width, task.width, bias=False)
             nn.init.zeros_(self.hop_head.weight)
         self.memory_norm = RMSNorm(width)
-        self.head = nn.Linear(width, task.width)
+        self.head = Linear(width, task.width)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         # One head favours each relation, further heads are free.
@@ -164,7 +165,7 @@ class Updater(Recurrence):
         self.flat: FlatParameters | None = None
 
     def compile_step(self) -> None:
-        self.flat = FlatParameters(self, "_revise", OF_A_STEP)
+        self.flat = FlatParameters(self, "step", OF_A_STEP)
 
     def step_flops(self) -> float:
         matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
@@ -211,7 +212,7 @@ class Updater(Recurrence):
 
     def forward(self, state: State, conditioning: UpdaterConditioning, x: Problem) -> State:
         if self.flat is None or conditioning.weights is None:
-            return self._revise(state, conditioning, x)
+            return self.step(state, conditioning, x)
         seeds = None
         if self.training and self.config.dropout:
             seeds = draw_seeds(2 * self.config.layers, state.z.device)
@@ -219,10 +220,11 @@ class Updater(Recurrence):
             state = state.map(tracked)
         return self.flat(conditioning.weights, state, conditioning, x, seeds)
 
-    def _revise(
+    def step(
         self, state: State, conditioning: UpdaterConditioning, x: Problem,
         seeds: Int[Tensor, " sites"] | None = None,
     ) -> State:  # fmt: skip
+        """One revision; `seeds` are those of compiled dropout."""
         with mixed_precision(state.z.device):
             return self._one_step(state, conditioning, x, seeds)
 
@@ -281,8 +283,8 @@ def tracked(tensor: Tensor) -> Tensor:
     return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
 
 
-def _embedding(classes: int, width: int) -> nn.Embedding:
-    table = nn.Embedding(classes, width)
+def _embedding(classes: int, width: int) -> Embedding:
+    table = Embedding(classes, width)
     nn.init.normal_(table.weight, std=0.3)
     return table
 

@@ -1,0 +1,53 @@
+"""Linear, Embedding and RMSNorm whose weights may be those of several solvers.
+
+A weight with one axis more than usual holds a weight for each of `n` solvers (`stacked.py`): the
+rows of a batch then fall into `n` equal parts, one for each. `torch.func.functional_call` puts
+such weights into the place of a module's own.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from focus.model.precision import EPSILON
+
+
+class Linear(nn.Linear):
+    """`nn.Linear`; with several weights a batched product."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.weight.ndim == 2:
+            return super().forward(x)
+        apart = x.reshape(len(self.weight), -1, x.shape[-1])
+        if self.bias is None:
+            together = apart @ self.weight.mT
+        else:
+            together = torch.baddbmm(self.bias[:, None], apart, self.weight.mT)
+        return together.view(*x.shape[:-1], -1)
+
+
+class Embedding(nn.Embedding):
+    """`nn.Embedding`; with several tables each row of the batch has its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.weight.ndim == 2:
+            return super().forward(x)
+        number, classes = self.weight.shape[:2]
+        table = torch.arange(number, device=x.device).repeat_interleave(len(x) // number)
+        offset = (table * classes).view(-1, *(1 for _ in x.shape[1:]))
+        return functional.embedding(x + offset, self.weight.flatten(0, 1))
+
+
+class RMSNorm(nn.RMSNorm):
+    """RMSNorm whose float32 weight follows its input's precision, as the fused kernel needs."""
+
+    def __init__(self, width: int):
+        super().__init__(width, eps=EPSILON)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the last axis."""
+        weight = self.weight.to(x.dtype)
+        if weight.ndim == 1:
+            return functional.rms_norm(x, self.normalized_shape, weight, self.eps)
+        apart = functional.rms_norm(x, self.normalized_shape, None, self.eps)
+        return (apart.unflatten(0, (len(weight), -1)) * weight[:, None, None]).flatten(0, 1)
