@@ -50,8 +50,11 @@ def test_there_are_two_hundred_different_ones():
 
 
 @pytest.mark.parametrize(("command", "mention"), read_commands())
-def test_a_bad_command_is_answered_with_one_line(command, mention, folder, capsys, monkeypatch):
+def test_a_bad_command_is_answered_with_one_line(
+    command, mention, folder, capsys, monkeypatch, tmp_path
+):
     monkeypatch.delenv("FOCUS_DATA", raising=False)
+    monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))  # nothing is installed
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     before = {path: path.is_file() and path.read_bytes() for path in folder.rglob("*")}

@@ -191,7 +191,9 @@ def select(solver, x, y, conditioning, config):
 
 
 def replay(solver, x, y, conditioning, selection, config):
-    return replay_loss(solver, minibatch(x, y, KEYS), conditioning, selection, STAGE, config)
+    return replay_loss(
+        solver, minibatch(x, y, KEYS), conditioning, selection, STAGE, config, config.beta
+    )
 
 
 @pytest.mark.parametrize("backbone", ["tiny-llama", "tiny-qwen3"])

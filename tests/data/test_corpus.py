@@ -37,7 +37,8 @@ def test_sources_symmetries_and_synthetic_puzzles_are_valid_and_drawn_by_the_see
     table = build_corpus(task, splits, config)
     assert len(table) == 20 * 4 + 30
     verdict = task.judge(table.questions, table.answers)
-    assert verdict.valid.all() and verdict.unique.all()
+    assert verdict.valid.all()
+    assert verdict.unique.all()
     again = build_corpus(task, splits, config)
     assert (again.questions == table.questions).all()
     other = build_corpus(task, splits, replace(config, seed=1))

@@ -1,6 +1,5 @@
 """Generation is resumable and does not depend on the number of workers."""
 
-import json
 import os
 import signal
 import subprocess
