@@ -7,9 +7,9 @@ python -m experiments.paper_regime store DIR     # add its JSON files to docs/re
 python -m experiments.paper_regime transplant RUN --data DIR [--limit 200] [--store]
     parts of an early state put into a late one and back, for stored weights
 
-The data is train and extra, the schedule the paper's, rescaled; one mini-batch of 16 an update.
-What is no setting yet is patched in: log-probabilities with a floor among the features, and a
-random constant per cell in the start logits of base rollouts.
+The data is train and extra, the schedule the paper's, rescaled; one mini-batch of 16 an update; no
+decay but in `probabilities-decay`. A random constant per cell in the start logits of base rollouts
+is patched in: it tells a clock from other causes, and is no way to train.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from experiments.stored import RESULTS
+from focus.data.corpus import CorpusConfig
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.evaluation.puzzles import evaluate
@@ -31,6 +32,7 @@ from focus.model.base import evaluating
 from focus.model.recurrence import Rollout
 from focus.model.solver import Solver
 from focus.model.state import State
+from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
 from focus.tasks import Sudoku
 from focus.training.config import RunConfig
@@ -39,19 +41,12 @@ from focus.training.loop import Trainer
 STORED = RESULTS / "paper-regime-trials.json"
 STEPS = (16, 32, 48, 64, 128, 256, 1024)
 LOOKED_AT = (0, 1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024)
-_FLOOR = -8.0  # of log-probabilities among the features
 _CONSTANT = 4.0  # deviation of the random constant
 EARLY, LATE, FURTHER = 16, 96, (0, 32, 128)  # steps of the transplants
 
 
-def _log_probabilities(task: Sudoku, z: Tensor, x: object) -> Tensor:
-    return torch.cat([z.softmax(-1), z.log_softmax(-1).clamp(min=_FLOOR) / 8], -1)
-
-
 def patch(variant: str) -> None:
     """What is no setting of the task."""
-    if variant == "log-probabilities":
-        Sudoku.features = _log_probabilities
     if variant == "random-constant":
         initial = Sudoku.initial
 
@@ -67,14 +62,15 @@ def patch(variant: str) -> None:
 
 def a_run(variant: str, seed: int, updates: int, data: str) -> RunConfig:
     """The paper's recipe, rescaled, with what the variant changes."""
-    config = recipe("sudoku/no-penalty" if variant == "no-penalty" else "sudoku")
-    if variant.startswith("probabilities"):
-        config = replace(config, task=replace(config.task, logit_features=False))
-    if variant == "probabilities-decay":
-        updater = replace(config.solver.updater, answer_decay=0.05)
-        config = replace(config, solver=replace(config.solver, updater=updater))
-    if variant == "no-replay":
-        config = replace(config, replay=replace(config.replay, method="none"))
+    method = variant if variant in ("no-penalty", "no-replay") else "focus"
+    config = recipe(f"sudoku/{method}")
+    features = {"log-probabilities": variant, "probabilities": "probabilities"}
+    seen = features.get(variant.removesuffix("-decay"), "logits")
+    updater = UpdaterConfig(answer_decay=0.05 if variant.endswith("-decay") else 0.0)
+    config = replace(
+        config, task=replace(config.task, answer_features=seen), corpus=CorpusConfig(),
+        solver=replace(config.solver, updater=updater), augment=True,
+    )  # fmt: skip
     optimizer = replace(
         config.optimizer, accumulate=1, updates=updates, warmup=min(300, updates // 5)
     )

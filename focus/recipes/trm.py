@@ -17,6 +17,8 @@ from focus.training.config import DeepSupervisionConfig, OptimizerConfig, RunCon
 def _trm(config: RunConfig, trm: TRMConfig, optimizer: OptimizerConfig) -> RunConfig:
     """A run that trains a TRM by deep supervision instead of an updater by FOCUS."""
     task = config.task.answer_only() if trm.targets == "answer" else config.task
+    # A TRM writes its logits anew at each step: nothing adds up, and it never sees them.
+    task = replace(task, answer_features="logits", logit_bound=20.0)
     return replace(
         config, task=task, solver=SolverConfig(trm=trm, answer="trm"), optimizer=optimizer,
         replay=replace(config.replay, method="none", base_mixture=(1.0, 0.0, 0.0)),

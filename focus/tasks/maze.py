@@ -390,10 +390,16 @@ class Maze(Task):
     def clamp(
         self, z: Float[Tensor, "batch tokens channels"], x: MazeProblem
     ) -> Float[Tensor, "batch tokens channels"]:
-        """The ends are on the path, padding is not; no parent in a wall; the start is at 0."""
+        """The ends are on the path, padding is not; no parent in a wall; the start is at 0.
+
+        An updater that sees log-probabilities keeps parent logits relative to the likeliest
+        parent: two that rise together would else meet at the bound, where nothing tells them apart.
+        """
         path = torch.where(x.mask, _FIXED_LOGIT, -_FIXED_LOGIT).to(z.dtype)
         path = torch.where(x.free, z[..., 0], path)
         parent = z[..., 1:5].masked_fill(~x.traversable, -self.logit_bound)
+        if self.answer_features == "log-probabilities":
+            parent = (parent - parent.amax(-1, keepdim=True)).clamp(min=-self.logit_bound)
         at_zero = (x.kind == START) | ~x.mask
         distance = z[..., 5].masked_fill(at_zero, 0.0)
         return torch.cat([path[..., None], parent, distance[..., None]], -1)
