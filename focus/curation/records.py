@@ -83,8 +83,9 @@ class Losses:
     def of_rows(self, rows: slice) -> "Losses":
         """What is logged of some of the examples."""
         selection = None if self.selection is None else self.selection.of_rows(rows)
-        fields = self.base, self.auxiliary, self.exact, self.replayed
-        return Losses(*(values[rows] for values in fields), selection)
+        return Losses(
+            self.base[rows], self.auxiliary[rows], self.exact[rows], self.replayed[rows], selection
+        )
 
     @staticmethod
     def zero(batch: Batch) -> "Losses":

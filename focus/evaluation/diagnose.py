@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -86,10 +88,13 @@ def diagnose(
     steps, parts, total = steps_to_look_at(last), [], -(-len(table) // batch) * last
     with evaluating(solver):
         for first in range(0, len(table), batch):
-            done = first // batch * last
-            part = table[first : first + batch]
-            parts.append(_look(solver, part, steps, lambda t, d=done: progress(d + t, total)))
+            done, part = first // batch * last, table[first : first + batch]
+            parts.append(_look(solver, part, steps, partial(_add, progress, done, total)))
     return _joined(steps, parts)
+
+
+def _add(progress: Callable[[int, int], None], done: int, total: int, steps: int) -> None:
+    progress(done + steps, total)
 
 
 def _look(
@@ -164,10 +169,15 @@ def _joined(
             for name in names
         }
         now, earlier = solved[row], solved[max(0, row - 1)]
-        channels: dict[str, dict[str, float]] = {"mean": {}, "spread": {}}
-        for name in [name for name in values if " " in name]:
-            kind, channel = name.split(" ")
-            channels[kind][channel] = values.pop(name)
-        change = (int((one & ~other).sum()) for one, other in ((now, earlier), (earlier, now)))
-        moments.append(Moment(step, float(now.mean()), *change, **values, **channels))
+        fields: dict[str, Any] = {"mean": {}, "spread": {}}
+        for name, value in values.items():
+            kind, _, channel = name.partition(" ")
+            if channel:
+                fields[kind][channel] = value
+            else:
+                fields[kind] = value
+        gained, lost = int((now & ~earlier).sum()), int((earlier & ~now).sum())
+        moments.append(
+            Moment(step=step, exact=float(now.mean()), gained=gained, lost=lost, **fields)
+        )
     return Diagnosis(moments, solved)

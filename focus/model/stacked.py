@@ -71,8 +71,8 @@ class StackedUpdater(Recurrence):
             seeds = draw_seeds(2 * self.first.config.layers, state.z.device)
         if torch.is_grad_enabled():
             state = state.map(tracked)
-        step = self.flat if self.compiled else self.flat.unpacked
-        return step(conditioning.weights, state, conditioning, x, seeds)
+        step, weights = self.flat if self.compiled else self.flat.unpacked, conditioning.weights
+        return step(cast(Tensor, weights), state, conditioning, x, seeds)
 
 
 class StackedSolver(Solver):

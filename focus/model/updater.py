@@ -135,6 +135,9 @@ class Block(nn.Module):
 class Updater(Recurrence):
     """The recurrent updater of a task."""
 
+    low: Tensor  # bounds of the answer's channels
+    high: Tensor
+
     def __init__(self, task: Task, config: UpdaterConfig):
         super().__init__()
         self.task, self.config = task, config
