@@ -70,8 +70,9 @@ def _stored(words: Sequence[str], default: str) -> RunConfig | None:
     given = [word.removeprefix("--out=") for word in words if word.startswith("--out=")]
     if "--out" in words[:-1]:
         given.append(words[words.index("--out") + 1])
-    path = Path(given[-1] if given else default, "config.json")
-    return read_config(path) if path.is_file() else None
+    out = Path(given[-1] if given else default)
+    stored = [out / "config.json", *sorted(out.glob("seed-*/config.json"))]  # one run, or several
+    return next((read_config(path) for path in stored if path.is_file()), None)
 
 
 def _check_same(named: RunConfig, stored: RunConfig) -> None:

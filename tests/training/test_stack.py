@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from focus.cli import main
 from focus.errors import UserError
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
@@ -82,3 +83,21 @@ def test_what_cannot_share_updates_is_refused(tmp_path):
     maze = replace(maze, optimizer=replace(maze.optimizer, accumulate=1))
     with pytest.raises(UserError, match="one at a time"):
         Stack({tmp_path / "a": maze}).run()
+
+
+def test_the_command_trains_seeds_together_and_goes_on_without_its_flags(tmp_path, capsys):
+    out = str(tmp_path / "runs")
+    few = ["--optimizer.batch", "4", "--eval-rows", "4", "--save-every", "1", "--eval-steps", "2"]
+    words = ["train", "mini-sudoku", "--seeds", "1", "2", "--out", out]
+    assert main([*words, *few, "--optimizer.updates", "2"]) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
+        f"{out}/seed-1", f"{out}/seed-2"
+    ]  # fmt: skip
+    assert main(words) == 2
+    assert "add --resume" in capsys.readouterr().err
+    assert main([*words, "--resume"]) == 0
+    assert lines(tmp_path / "runs" / "seed-2")[-1]["update"] == 2
+    for bad, problem in ((["1", "1"], "names a seed twice"), (["-1"], "seed")):
+        assert main(["train", "mini-sudoku", "--seeds", *bad, "--out", out + "x"]) == 2
+        assert problem in capsys.readouterr().err
+    assert not (tmp_path / "runsx").exists()
