@@ -399,7 +399,8 @@ class Maze(Task):
         path = torch.where(x.free, z[..., 0], path)
         parent = z[..., 1:5].masked_fill(~x.traversable, -self.logit_bound)
         if self.answer_features == "log-probabilities":
-            parent = (parent - parent.amax(-1, keepdim=True)).clamp(min=-self.logit_bound)
+            relative = (parent - parent.amax(-1, keepdim=True)).clamp(min=-self.logit_bound)
+            parent = relative.masked_fill(~x.traversable, -self.logit_bound)
         at_zero = (x.kind == START) | ~x.mask
         distance = z[..., 5].masked_fill(at_zero, 0.0)
         return torch.cat([path[..., None], parent, distance[..., None]], -1)
