@@ -5,22 +5,18 @@ Published but for plain AdamW, a cosine to 1 % and clipped gradients.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
 
 from focus.curation.config import ReplayMethod
 from focus.data.corpus import CorpusConfig
 from focus.model.base import SolverConfig
 from focus.model.trm import TRMConfig
 from focus.recipes.tasks import maze, mini_maze, mini_sudoku, sudoku
-from focus.tasks import Maze, Sudoku
 from focus.training.config import DeepSupervisionConfig, OptimizerConfig, RunConfig
 
 
 def _trm(config: RunConfig, trm: TRMConfig, optimizer: OptimizerConfig) -> RunConfig:
     """A run that trains a TRM by deep supervision instead of an updater by FOCUS."""
     task = config.task.answer_only() if trm.targets == "answer" else config.task
-    # A TRM writes its logits anew at each step: nothing adds up, and it never sees them.
-    task = replace(cast(Sudoku | Maze, task), answer_features="logits", logit_bound=20.0)
     return replace(
         config, task=task, solver=SolverConfig(trm=trm, answer="trm"), optimizer=optimizer,
         replay=replace(config.replay, method="none", base_mixture=(1.0, 0.0, 0.0)),
