@@ -83,6 +83,20 @@ def _real_data() -> Path | None:
     return Path(folder) if folder and Path(folder, "sudoku-extreme").is_dir() else None
 
 
+@pytest.fixture(autouse=True)
+def _no_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that would generate the paper's corpus, which takes most of an hour."""
+    from focus.data import corpus
+
+    real = corpus._synthetic
+
+    def small(task, sources, splits, config, progress):
+        assert config.synthetic <= 1000, "a test must not generate the paper's corpus"
+        return real(task, sources, splits, config, progress)
+
+    monkeypatch.setattr(corpus, "_synthetic", small)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The real benchmark data; tests that need it skip where it is not there."""

@@ -11,6 +11,7 @@ import torch
 from peft import PeftModel
 
 from focus.cli import main
+from focus.data.corpus import CorpusConfig
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.errors import UserError
@@ -71,7 +72,7 @@ def test_the_adapter_of_a_real_run_changes_the_real_model(smollm2, tmp_path, dat
         config, data=str(data_folder), steps=2, eval_steps=2, eval_rows=2, log_every=1,
         optimizer=replace(config.optimizer, updates=2, batch=2, accumulate=1, warmup=1, ema=0.9,
                           lora_learning_rate=1e-3),
-        portable=True,
+        portable=True, corpus=CorpusConfig(),
         replay=replace(config.replay, start=0.0, probability=(1.0, 1.0), stages=((1.0, 8, 4),)),
     )  # fmt: skip
     Trainer(config, tmp_path).run()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from focus.curation.config import Stage
+from focus.data.corpus import CorpusConfig
 from focus.data.table import Table, read_table, write_table
 from focus.errors import UserError
 from focus.model.checkpoint import load_model, trained_weights
@@ -275,7 +276,8 @@ def test_settings_that_contradict_each_other_are_refused(part, wrong, message):
 def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
     config = replace(
         recipe("sudoku"), data=str(data_folder), more_data=("extra",), train_share=0.25,
-        solver=replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32)), augment=False,
+        solver=replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32)),
+        corpus=CorpusConfig(),
     )  # fmt: skip
     sampler = Trainer(config, tmp_path).step_runner.sampler
     assert sampler.own_rows == 1000
@@ -297,7 +299,7 @@ def test_held_out_puzzles_are_refused_as_more_data_however_they_are_turned(tmp_p
     small = replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32))
     config = replace(
         recipe("sudoku"), data=str(data_folder), more_data=(str(tmp_path / "turned.csv"),),
-        solver=small,
+        solver=small, corpus=CorpusConfig(),
     )  # fmt: skip
     with pytest.raises(UserError, match=r"3 puzzles of .* are equivalent to validation or test"):
         Trainer(config, tmp_path)
