@@ -4,18 +4,18 @@ python -m experiments.campaign list                             # studies and th
 python -m experiments.campaign run STUDY --data DIR --out DIR   # train, test; a killed one goes on
 python -m experiments.campaign store STUDY --out DIR            # finished runs to docs/results
 python -m experiments.campaign table [STUDY ...]                # tables of the stored figures
-python -m experiments.campaign verdicts [STUDY ...]             # the paper's claims, from the bits
 
 A study is a recipe, a number of updates, methods and seeds. Runs that differ in seed, selector and
 penalty alone share their updates (`focus/training/stack.py`), at most `--together` of them. What is
 tested is the last checkpoint, on all test puzzles and on the validation puzzles.
+`python -m experiments.verdicts` says what the stored bits mean for the paper's claims.
 """
 
 import argparse
 import gc
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ import torch
 from experiments.stored import RESULTS, pack, unpack
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
-from focus.evaluation.statistics import crossed_bootstrap, holm, wilson_interval
+from focus.evaluation.statistics import wilson_interval
 from focus.files import write_text
 from focus.model.checkpoint import save_model
 from focus.recipes import recipe
@@ -223,81 +223,6 @@ def table(words: argparse.Namespace) -> None:
             print(f"  {name:28} {'  '.join(rates)}")
 
 
-@dataclass(frozen=True)
-class Claim:
-    """That one method is better than another, by so many points in the paper."""
-
-    what: str
-    better: str
-    worse: str
-    points: float
-
-
-CLAIMS = {
-    "primary": (
-        Claim("FOCUS above Random", "focus", "random", 6.6),
-        Claim("the penalty helps", "focus", "no-penalty", 3.1),
-        Claim("selection helps", "focus", "random-penalty", 3.3),
-    ),
-    "secondary": (
-        Claim("FOCUS above Recurrent", "focus", "recurrent", 57.2),
-        Claim("FOCUS above Energy-Hard", "focus", "energy-hard", 3.1),
-        Claim("FOCUS above Fixed Mix", "focus", "fixed-mix", 3.6),
-        Claim("FOCUS above no replay", "focus", "no-replay", 0.0),
-        Claim("restoring the memory helps", "focus", "no-memory", 0.0),
-        Claim("the frontier, not early states", "focus", "permuted", 0.0),
-    ),
-    "primary-maze": (
-        Claim("FOCUS above Random", "focus", "random", 1.4),
-        Claim("the penalty helps", "focus", "no-penalty", 5.3),
-        Claim("selection helps", "focus", "random-penalty", 4.0),
-    ),
-}
-AT = {"sudoku": "128", "maze": "16"}  # K of the primary endpoint
-
-
-def verdicts(words: argparse.Namespace) -> None:
-    """What the stored bits say of each claim, as it was written down before the runs."""
-    for study in words.studies or [name for name in CLAIMS if stored(name).exists()]:
-        if study not in CLAIMS or not stored(study).exists():
-            raise UserError(f"{study} has no claims, or no stored runs yet")
-        steps = AT["maze" if "maze" in study else "sudoku"]
-        print(f"{study}, K = {steps}, last checkpoint")
-        for line in judged(
-            json.loads(stored(study).read_text(encoding="utf-8"))["runs"], CLAIMS[study], steps
-        ):
-            print(f"  {line}")
-
-
-def judged(runs: dict, claims: Sequence[Claim], steps: str) -> list[str]:
-    """A line for each claim: effect, interval, seeds, corrected p-value, verdict."""
-    by_method: dict[str, dict[int, np.ndarray]] = {}
-    for run in runs.values():
-        bits = unpack(run["test"][steps], run["n_test"])
-        by_method.setdefault(run["method"], {})[run["seed"]] = bits
-    found = {}
-    for claim in claims:
-        ours, theirs = by_method.get(claim.better, {}), by_method.get(claim.worse, {})
-        if seeds := sorted(ours.keys() & theirs.keys()):
-            pair = (np.stack([bits[seed] for seed in seeds]) for bits in (ours, theirs))
-            found[claim.what] = (*crossed_bootstrap(*pair), len(seeds))
-    p_values = holm({what: figures[3] for what, figures in found.items()})
-    lines = []
-    for claim in claims:
-        if claim.what not in found:
-            lines.append(f"{claim.what}: no pair of runs yet")
-            continue
-        effect, low, high, _, seeds = found[claim.what]
-        told = (
-            "confirmed" if low > 0 else "contradicted" if high < claim.points / 200 else "undecided"
-        )
-        lines.append(
-            f"{claim.what}: {100 * effect:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points, "
-            f"{seeds} seeds, p = {p_values[claim.what]:.3f} (the paper {claim.points:+.1f}): {told}"
-        )
-    return lines
-
-
 def show(words: argparse.Namespace) -> None:
     """The studies."""
     for name, study in STUDIES.items():
@@ -331,9 +256,6 @@ def main() -> None:
     shown = parts.add_parser("table")
     shown.add_argument("studies", nargs="*")
     shown.set_defaults(call=table)
-    told = parts.add_parser("verdicts")
-    told.add_argument("studies", nargs="*")
-    told.set_defaults(call=verdicts)
     words = parser.parse_args()
     try:
         words.call(words)

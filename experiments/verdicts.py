@@ -1,0 +1,178 @@
+"""The paper's claims against the stored runs: effect, interval, seeds and verdict, from the bits.
+
+python -m experiments.verdicts
+
+A claim is that one method solves more test puzzles than another. It is judged in the paper's own
+regime (`experiments/campaign.py`) where both methods have runs of a common seed, otherwise in short
+runs of ours (`experiments/methods.py`). docs/LOG.md had the rules before the campaign:
+
+- confirmed: the 95 % interval of the effect lies above 0;
+- contradicted: it lies below half of the paper's effect (below 0 where the paper has no figure);
+- undecided: otherwise.
+
+Short runs have a fraction of the paper's updates and settings of ours, so their words are *seen*
+and *not seen* in place of *confirmed* and *contradicted*.
+
+Intervals are those of a bootstrap crossed over seeds and puzzles; p-values are corrected by Holm
+over the claims of a task and regime.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from experiments.stored import RESULTS, markdown, unpack
+from focus.evaluation.statistics import crossed_bootstrap, holm
+from focus.report import paper
+
+PAPERS, SHORT = "the paper's regime", "short runs"
+Bits = dict[str, dict[int, dict[int, np.ndarray]]]  # by method, seed and K
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That one method solves more puzzles than another, or a method more with more steps."""
+
+    what: str
+    task: str
+    better: str
+    worse: str
+    worse_steps: int = 0  # K of the worse side; 0 = the paper's K, as on the better side
+    teacher: bool = False  # the better side has a teacher, the worse one has none
+
+    @property
+    def in_paper(self) -> float | None:
+        """The effect in points, where the paper has both figures."""
+        rates = [
+            paper.source_rate(self.task, paper.STUDIED, name) for name in (self.better, self.worse)
+        ]
+        if self.better == self.worse or rates[0] is None or rates[1] is None:
+            return None
+        return rates[0] - rates[1]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the stored runs say of a claim."""
+
+    claim: Claim
+    regime: str
+    effect: float
+    low: float
+    high: float
+    p: float
+    seeds: int
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or two."""
+        yes, no = ("seen", "not seen") if self.regime == SHORT else ("confirmed", "contradicted")
+        half = (self.claim.in_paper or 0.0) / 200
+        return yes if self.low > 0 else no if self.high < half else "undecided"
+
+
+_OVER = {
+    "FOCUS above Random": "random",
+    "FOCUS above Energy-Hard": "energy-hard",
+    "FOCUS above Fixed Mix": "fixed-mix",
+    "FOCUS above Recurrent": "recurrent",
+    "the penalty helps": "no-penalty",
+    "selection at the frontier helps": "random-penalty",
+    "restoring the memory helps": "no-memory",
+    "replay helps": "no-replay",
+    "the frontier, not just early states": "permuted",
+}
+CLAIMS = tuple(
+    claim
+    for task, fewer in (("sudoku", 16), ("maze", 8))
+    for claim in (
+        *(Claim(what, task, "focus", worse) for what, worse in _OVER.items()),
+        Claim("the teacher helps", task, "focus", "focus", teacher=True),
+        Claim(
+            f"more steps help (K = {fewer} to {paper.STEPS[task]})", task, "focus", "focus", fewer
+        ),
+    )
+)
+
+
+def _regimes(claim: Claim) -> Iterator[tuple[str, str, str]]:
+    """Where a claim can be judged, best first: regime, and what is stored for either side."""
+    suffix = "-maze" * (claim.task == "maze")
+    if claim.teacher:
+        short = f"methods-{claim.task}-quick"
+        yield SHORT, f"{short}-teacher", short
+        return
+    for study in (f"campaign-primary{suffix}", f"campaign-secondary{suffix}"):
+        yield PAPERS, study, study
+    yield SHORT, f"methods-{claim.task}-quick", f"methods-{claim.task}-quick"
+
+
+@cache
+def stored_bits(name: str) -> Bits:
+    """Which puzzles every run of a stored study solves; nothing where none is stored."""
+    path = RESULTS / f"{name}.json"
+    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else []
+    result: Bits = {}
+    for run in runs.values() if isinstance(runs, dict) else runs:
+        count = run["n_test"] if "n_test" in run else run["results"][0]["n"]
+        result.setdefault(run["method"], {})[run["seed"]] = {
+            int(steps): unpack(bits, count)
+            for steps, bits in (run.get("test") or run.get("correct") or {}).items()
+        }
+    return result
+
+
+def _pair(claim: Claim, better: Bits, worse: Bits) -> tuple[np.ndarray, np.ndarray] | None:
+    """Bits (seeds, puzzles) of both sides, for the seeds that both have."""
+    at = paper.STEPS[claim.task]
+    ours, theirs = better.get(claim.better, {}), worse.get(claim.worse, {})
+    seeds = sorted(ours.keys() & theirs.keys())
+    if not seeds:
+        return None
+    first = np.stack([ours[seed][at] for seed in seeds])
+    return first, np.stack([theirs[seed][claim.worse_steps or at] for seed in seeds])
+
+
+@cache
+def verdicts(claims: Sequence[Claim] = CLAIMS) -> tuple[Verdict, ...]:
+    """A verdict for each claim with runs, in the best regime that has them."""
+    judged = []
+    for claim in claims:
+        for regime, better, worse in _regimes(claim):
+            pair = _pair(claim, stored_bits(better), stored_bits(worse))
+            if pair is not None:
+                effect, low, high, p = crossed_bootstrap(*pair)
+                judged.append(Verdict(claim, regime, effect, low, high, p, len(pair[0])))
+                break
+    corrected: dict[Claim, float] = {}
+    for family in {(verdict.claim.task, verdict.regime) for verdict in judged}:
+        of_family = [v for v in judged if (v.claim.task, v.regime) == family]
+        corrected |= holm({verdict.claim: verdict.p for verdict in of_family})
+    return tuple(Verdict(**(vars(v) | {"p": corrected[v.claim]})) for v in judged)
+
+
+def table() -> str:
+    """A line for each claim and task."""
+    known = {verdict.claim: verdict for verdict in verdicts()}
+    rows = [["claim", "task", "paper", "ours, points [95 %]", "seeds", "p", "verdict", "where"]]
+    for claim in sorted(CLAIMS, key=lambda claim: [c.what for c in CLAIMS].index(claim.what)):
+        points = "–" if claim.in_paper is None else f"{claim.in_paper:+.1f}"
+        verdict = known.get(claim)
+        if verdict is None:
+            rows.append([claim.what, claim.task, points, "–", "–", "–", "not measured", "–"])
+            continue
+        effect, low, high = (100 * v for v in (verdict.effect, verdict.low, verdict.high))
+        rows.append(
+            [
+                claim.what, claim.task, points, f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]",
+                str(verdict.seeds), f"{verdict.p:.3f}", f"**{verdict.word}**", verdict.regime,
+            ]
+        )  # fmt: skip
+    return markdown(rows)
+
+
+if __name__ == "__main__":
+    print(table())

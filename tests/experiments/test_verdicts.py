@@ -1,0 +1,97 @@
+"""Verdicts on the paper's claims follow from the stored bits."""
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments import verdicts
+from experiments.campaign import STUDIES
+from experiments.stored import pack
+from experiments.verdicts import CLAIMS, PAPERS, SHORT, Claim
+from focus.evaluation.statistics import crossed_bootstrap, holm
+from focus.recipes import METHODS
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """An empty folder of stored studies."""
+    monkeypatch.setattr(verdicts, "RESULTS", tmp_path)
+    for function in (verdicts.stored_bits, verdicts.verdicts):
+        function.cache_clear()
+    yield tmp_path
+    for function in (verdicts.stored_bits, verdicts.verdicts):
+        function.cache_clear()
+
+
+def store(file, rates: dict[str, float], seeds: int = 5, puzzles: int = 2000) -> None:
+    """Store runs with these rates; the same puzzles are hard for all."""
+    rng = np.random.default_rng(1)
+    hardness = rng.random(puzzles)
+    runs = {}
+    for seed in range(seeds):
+        luck = rng.normal(0, 0.005)
+        for method, rate in rates.items():
+            bits = hardness + rng.normal(0, 0.05, puzzles) < rate + luck
+            runs[f"{method}-{seed}"] = {
+                "method": method, "seed": seed, "n_test": puzzles, "test": {"128": pack(bits)}
+            }  # fmt: skip
+    file.write_text(json.dumps({"runs": runs}))
+
+
+RANDOM = Claim("FOCUS above Random", "sudoku", "focus", "random")
+PENALTY = Claim("the penalty helps", "sudoku", "focus", "no-penalty")
+
+
+def test_a_clear_effect_is_confirmed_and_its_absence_contradicts(results):
+    rates = {"focus": 0.55, "random": 0.45, "no-penalty": 0.55}
+    store(results / "campaign-primary.json", rates)
+    found = verdicts.verdicts((RANDOM, PENALTY))
+    assert [verdict.word for verdict in found] == ["confirmed", "contradicted"]
+    assert {verdict.regime for verdict in found} == {PAPERS}
+    assert found[0].seeds == 5
+
+
+def test_a_small_effect_with_few_seeds_is_undecided(results):
+    store(results / "campaign-primary.json", {"focus": 0.51, "random": 0.50}, 2, puzzles=100)
+    assert verdicts.verdicts((RANDOM,))[0].word == "undecided"
+
+
+def test_short_runs_are_used_where_the_papers_regime_has_none_and_say_so(results):
+    store(results / "campaign-primary.json", {"focus": 0.55, "random": 0.45})
+    store(results / "methods-sudoku-quick.json", {"focus": 0.55, "no-penalty": 0.45})
+    found = verdicts.verdicts((RANDOM, PENALTY))
+    assert [(v.regime, v.word) for v in found] == [(PAPERS, "confirmed"), (SHORT, "seen")]
+
+
+def test_without_runs_nothing_is_said(results):
+    assert verdicts.verdicts((RANDOM,)) == ()
+
+
+def test_the_interval_grows_with_the_spread_of_the_seeds():
+    rng = np.random.default_rng(0)
+    base = rng.random((4, 500)) < 0.5
+    alike = base | (rng.random((4, 500)) < 0.1)
+    apart = base.copy()
+    apart[0] |= rng.random(500) < 0.4
+    _, low, high, _ = crossed_bootstrap(alike, base, 2000)
+    _, wide_low, wide_high, _ = crossed_bootstrap(apart, base, 2000)
+    assert low > 0
+    assert wide_high - wide_low > 2 * (high - low)
+
+
+def test_holm_multiplies_the_smallest_by_the_number_of_claims():
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03}) == pytest.approx(
+        {"a": 0.03, "c": 0.06, "b": 0.06}
+    )
+
+
+def test_every_claim_names_methods_that_are_there():
+    assert {name for claim in CLAIMS for name in (claim.better, claim.worse)} <= set(METHODS)
+    planned = {name for study in STUDIES.values() for name in study.methods}
+    assert {claim.worse for claim in CLAIMS} <= planned
+
+
+def test_effects_of_the_paper_are_differences_of_its_tables():
+    assert RANDOM.in_paper == pytest.approx(6.6)
+    assert Claim("more steps", "sudoku", "focus", "focus", 16).in_paper is None
