@@ -1,4 +1,4 @@
-"""Measure all figures of the foundations and store them; print the README's table from them.
+"""Measure all figures of the foundations and store them; print their table.
 
 FOCUS_DATA=DIR python -m experiments.foundations            # about 20 minutes on two cores
 python -m experiments.foundations --table                   # the table of the stored figures

@@ -1,4 +1,4 @@
-"""The results in README.md and docs/RESULTS.md: tables and a figure from what docs/results stores.
+"""The results in README.md, docs/RESULTS.md and docs/measured, from what docs/results stores.
 
 python -m experiments.results_page
 
@@ -16,7 +16,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments import compared
-from experiments.stored import RESULTS, figures, markdown, rate
+from experiments import foundations as data_checks
+from experiments import mini_runs as small_runs
+from experiments import verdicts as claims
+from experiments.stored import RESULTS, figures, markdown, rate, unpack
 from experiments.transfer_tables import harness, transfer, transfer_ends
 from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.files import write_text
@@ -25,13 +28,7 @@ from focus.report import paper
 from focus.report.plots import PALETTE
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = (DOCS / "RESULTS.md", DOCS.parent / "README.md")
-_REMARKS = {
-    "sudoku-none": ", its control without a language model",
-    "sudoku-trm": ", a TRM, the teacher of the paper",
-    "maze-none": ", its control without a language model",
-    "maze-trm": ", a TRM that also learns parents and distances",
-}
+PAGES = (DOCS.parent / "README.md", DOCS / "RESULTS.md", *sorted((DOCS / "measured").glob("*.md")))
 _SUDOKUS = {
     "sudoku-smollm2": "**`sudoku-smollm2`**: SmolLM2-135M, answer decay 0.05",
     "sudoku-none": "**`sudoku-none`**, its control: no language model, answer decay 0.05",
@@ -141,24 +138,107 @@ def maze_larger() -> str:
     return markdown(rows)
 
 
-def releases() -> str:
-    """What comes with the package, in short."""
-    rows = [["checkpoint", "GPU time", "few steps", "steps of validation", "many steps"]]
-    for name, shown in {
-        "sudoku-smollm2": (16, 128, 256), "sudoku-none": (16, 128, 256),
-        "sudoku-trm": (8, 16, 64), "maze-smollm2": (8, 16, 64),
-        "maze-none": (8, 16, 64), "maze-trm": (1, 16, 64),
-    }.items():  # fmt: skip
-        at = {result["steps"]: result for result in figures(name)["test"]}
-        rates = [f"K = {k}: {rate(at[k])}" for k in shown]
-        rows.append([f"`{name}`{_REMARKS.get(name, '')}", _seconds(name), *rates])
+def _at(name: str, steps: int) -> str:
+    """A solver's exact rate at K."""
+    return rate(next(row for row in figures(name)["test"] if row["steps"] == steps))
+
+
+def _mean(name: str, method: str, steps: int) -> str:
+    """Mean rate of a method's seeds."""
+    rates = [100 * row["exact"] for row in compared.results(figures(name), method, steps)]
+    return f"{np.mean(rates):.1f} (mean of {len(rates)} seeds)"
+
+
+# What others report, each in its own setting: data, Sudoku-Extreme, Maze-Hard.
+_PEERS = {
+    "LDT, search with 64 chains (arXiv 2605.08605)": (
+        "1,000", "~99.96 (1,000 test puzzles)", "99.3 to 99.9, any shortest path"),
+    "EqR, restarts": ("1,000", "99.8", "–"),
+    "Sotaku, one rollout, K = 1,024": ("2.7 million", "98.9", "–"),
+    "InfiLoop, one rollout": ("1,000", "97.9", "87.4"),
+    "SiC, one rollout": ("1,000", "96.9", "–"),
+    "Attractor": ("1,000", "91.4", "93.1"),
+    "TRM, its authors": ("1,000", "87.4", "85.3"),
+    "HRM, its authors": ("1,000", "55", "74.5"),
+}  # fmt: skip
+
+
+def summary() -> str:
+    """Our solvers beside the paper's, in short."""
+    paper_rates = [
+        f"{paper.source_rate(task, paper.STUDIED, 'focus')}" for task in ("sudoku", "maze")
+    ]
+    return markdown(
+        [
+            ["solver", "language model", "Sudoku-Extreme", "Maze-Hard"],
+            [
+                "paper, FOCUS, K = 128 / 16", "Qwen3-1.7B", *paper_rates,
+            ],
+            [
+                "`sudoku-none`, `maze-none`, K = 128 / 16", "none",
+                _at("sudoku-none", 128), _at("maze-none", 16),
+            ],
+            [
+                "`sudoku-smollm2`, `maze-smollm2`, K = 128 / 16", "SmolLM2-135M",
+                _at("sudoku-smollm2", 128), _at("maze-smollm2", 16),
+            ],
+            [
+                "`sudoku-trm`, `maze-trm`, K = 64 / 16", "none (TRM)",
+                _at("sudoku-trm", 64), _at("maze-trm", 16),
+            ],
+            ["TRM, its authors", "none (TRM)", *_PEERS["TRM, its authors"][1:]],
+        ]
+    )  # fmt: skip
+
+
+def peers() -> str:
+    """What others report, and ours from the same data or more."""
+    ours = {
+        "`sudoku-trm` and `maze-trm`, one rollout, K = 64 / 16": (
+            "250,044 / 20,900", _at("sudoku-trm", 64), _at("maze-trm", 16)),
+        "`sudoku-none` and `maze-none`, one rollout, K = 256 / 16": (
+            "250,044 / 20,900", _at("sudoku-none", 256), _at("maze-none", 16)),
+        "no language model, train alone, one rollout, K = 256 / 32": (
+            "1,000 / 900", _at("sudoku-none-1000", 256),
+            _mean("methods-maze-quick", "focus", 32)),
+    }  # fmt: skip
+    rows = [["solver", "training puzzles", "Sudoku-Extreme", "Maze-Hard, exact"]]
+    rows += [[who, *figures] for who, figures in (_PEERS | ours).items()]
     return markdown(rows)
 
 
-def changes() -> str:
+def foundations() -> str:
+    """Data and engines against the real files."""
+    return data_checks.table(figures("foundations"))
+
+
+def mini_runs() -> str:
+    """Small runs on a CPU."""
+    return small_runs.table(figures("mini-runs"))
+
+
+def verdicts() -> str:
+    """The paper's claims, judged."""
+    return claims.table()
+
+
+def choices() -> str:
+    """FOCUS in the paper's regime, a fifth of its length: what the paper leaves open."""
+    stored = figures("campaign-choices")
+    steps = [16, 32, 64, 128, 256, 1024]
+    rows = [["choice", "seed", *(f"K = {k:,}" for k in steps)]]
+    for name, run in stored["runs"].items():
+        solved = [unpack(run["test"][str(k)], run["n_test"]).mean() for k in steps]
+        choice = name.rsplit("-", 2)[0]
+        rows.append([choice, str(run["seed"]), *(f"{100 * share:.1f}" for share in solved)])
+    return markdown(rows)
+
+
+def changes(task: str) -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
-    for name in ("sudoku-smollm2", "sudoku-none", "sudoku-trm", *_MAZES):
+    solvers = ("sudoku-smollm2", "sudoku-none", "sudoku-trm") if task == "sudoku" else _MAZES
+    for name in solvers:
         for change in figures(name)["changes"]:
             gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
             interval = f"{low:+.1f} to {high:+.1f}"
@@ -306,9 +386,10 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    releases, sudoku, changes, controls, with_and_without, methods, method_paths, answer_decay,
+    summary, peers, verdicts, choices, sudoku, changes, controls, with_and_without, methods,
+    method_paths, answer_decay,
     symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness,
-    speed, selection, speed_on_a_cpu,
+    speed, selection, speed_on_a_cpu, foundations, mini_runs,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 
