@@ -158,17 +158,16 @@ def smollm2() -> Path:
     return folder
 
 
-def blocks(language: str) -> list[tuple[str, str]]:
-    """The code blocks of a language, with their pages."""
-    return [
-        (page.name, text)
-        for page in PAGES
-        for kind, text in re.findall(BLOCK, page.read_text(), re.DOTALL | re.M)
-        if kind == language
-    ]
+def python_of_pages() -> dict[str, str]:
+    """The Python blocks of each page that has some, one after the other."""
+    found = {page: re.findall(BLOCK, page.read_text(), re.DOTALL | re.M) for page in PAGES}
+    return {
+        page.name: code for page, blocks in found.items()
+        if (code := "\n".join(text for language, text in blocks if language == "python"))
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize(("page", "code"), blocks("python"))
+@pytest.mark.parametrize(("page", "code"), python_of_pages().items())
 def test_the_python_of_a_page_runs(page, code, place, monkeypatch):
     monkeypatch.chdir(place)
     if "/path/to/model" in code or "HuggingFaceTB" in code:
@@ -205,7 +204,8 @@ def test_make_has_the_documented_targets():
 
 def test_nothing_else_is_documented():
     """A command of another kind needs a test of its own."""
-    known = r"focus |torchrun |make |\. \.venv/bin/activate$|pip install [\"']\.\[slurm\][\"']$"
+    others = r"git clone REPOSITORY |\. \.venv/bin/activate$|pip install [\"']\.\[slurm\][\"']$"
+    known = rf"focus |torchrun |make |{others}"
     assert [command for command in COMMANDS if not re.match(known, command)] == []
 
 
