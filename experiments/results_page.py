@@ -365,6 +365,25 @@ def speed() -> str:
     return markdown(rows)
 
 
+def stacks() -> str:
+    """Runs of batch 16 that share their updates."""
+    rows = [["runs together", "updates/s of each, base", "updates/s in all", "gain", "K_p = 128"]]
+    timed = {
+        row.get("together", 1): row.get("captured", row)["updates_per_second"]
+        for row in figures("bench-stack")["results"]
+    }
+    for together, rates in sorted(timed.items()):
+        base, longest = (rates[key] for key in ("base", "K_p 128, h 8"))
+        rows.append(
+            [
+                str(together), f"{base:.1f}", f"{together * base:.0f}",
+                *(f"{together * rate / timed[1][key]:.1f}x"
+                  for key, rate in (("base", base), ("K_p 128, h 8", longest))),
+            ]
+        )  # fmt: skip
+    return markdown(rows)
+
+
 def selection() -> str:
     """What choosing a state costs over the steps from which it is chosen."""
     ratios = figures("bench-select")["selection_over_its_steps"]
@@ -389,7 +408,7 @@ _TABLES = (
     summary, peers, verdicts, choices, sudoku, changes, controls, with_and_without, methods,
     method_paths, answer_decay,
     symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness,
-    speed, selection, speed_on_a_cpu, foundations, mini_runs,
+    speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 
