@@ -80,10 +80,7 @@ def _check_same(named: RunConfig, stored: RunConfig) -> None:
 
     Backbone and method may be other than the recipe's, by flags that need not be given again.
     """
-    for ours, theirs in (
-        (named.task.name, stored.task.name),
-        (_kind(named), _kind(stored)),
-    ):
+    for ours, theirs in ((named.task.name, stored.task.name), (_kind(named), _kind(stored))):
         if ours != theirs:
             raise UserError(
                 f"--resume: the folder holds a run of {theirs}, not of {ours}; choose another --out"
