@@ -42,9 +42,6 @@ class StackedUpdater(Recurrence):
     def step_flops(self) -> float:
         return self.first.step_flops()
 
-    def backward_over_forward(self) -> float:
-        return self.first.backward_over_forward()
-
     def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
         return self.first.rollout_bytes(steps, replayed_steps, kept_states)
 

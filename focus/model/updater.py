@@ -175,9 +175,6 @@ class Updater(Recurrence):
         matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
         return 2 * matrices * self.task.tokens
 
-    def backward_over_forward(self) -> float:
-        return 2.0
-
     def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
         tokens = self.task.tokens + self.config.registers
         layer = tokens * self.config.width * STORED_WIDTHS

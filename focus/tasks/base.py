@@ -598,7 +598,8 @@ def decode_text(codes: Codes, symbols: dict[str, int]) -> str:
 def first_reasons(reasons: Sequence[tuple[np.ndarray, str]]) -> dict[int, str]:
     """The first reason that holds for each row for which one does."""
     holds = np.stack([rows for rows, _ in reasons])
-    return {int(row): reasons[holds[:, row].argmax()][1] for row in np.flatnonzero(holds.any(0))}
+    first = holds.argmax(0).tolist()
+    return {row: reasons[first[row]][1] for row in np.flatnonzero(holds.any(0)).tolist()}
 
 
 def masked_mean(
