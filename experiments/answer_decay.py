@@ -6,14 +6,13 @@ Without decay the logits of the answer add up over a rollout, and a wrong cell t
 long takes long to change. The script rolls out with each decay in place of the trained one.
 """
 
-import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS
+from experiments.stored import RESULTS, command_line
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.evaluation.puzzles import evaluate
@@ -25,9 +24,7 @@ STORED = RESULTS / "answer-decay.json"
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--answer-decays", default="0,0.02,0.05,0.1")
     parser.add_argument("--steps", default="16,32,64,128,256")

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.stored import RESULTS, pack, unpack
+from experiments.stored import RESULTS, command_line, pack, unpack
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.evaluation.statistics import wilson_interval
@@ -234,9 +234,7 @@ def show(words: argparse.Namespace) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parts = parser.add_subparsers(required=True)
     listed = parts.add_parser("list")
     listed.set_defaults(call=show)

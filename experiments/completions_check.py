@@ -9,14 +9,13 @@ ended a completion. Completions whose text does not give back as many tokens as 
 left out.
 """
 
-import argparse
 import json
 import random
 from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS
+from experiments.stored import RESULTS, command_line
 from focus.evaluation.transfer import find_benchmarks
 from focus.evaluation.transfer.run import prompt_ids
 from focus.evaluation.transfer.store import Store
@@ -67,9 +66,7 @@ def check(run: Path, name: str, items: int) -> dict:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--items", type=int, default=20, help="of each benchmark")
     parser.add_argument("--variants", nargs="+", default=("base", "sudoku-smollm2", "maze-smollm2"))

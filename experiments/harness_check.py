@@ -13,7 +13,6 @@ greedy, from the local file. Its evaluator runs programs without a sandbox: give
 you have seen.
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import torch
 
+from experiments.stored import command_line
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.items import Item
@@ -124,9 +124,7 @@ def judged_answers(benchmark: Benchmark, items: list[Item]) -> dict:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("run", type=Path, nargs="?", help="the --out of focus transfer")
     parser.add_argument("variant", nargs="?")
     parser.add_argument("--answers", action="store_true", help="judge reference answers alone")

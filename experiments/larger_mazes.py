@@ -6,11 +6,10 @@ Each file holds mazes of one side, as `focus data generate --task maze --side N`
 of other checkpoints that are stored stay.
 """
 
-import argparse
 import json
 from pathlib import Path
 
-from experiments.stored import RESULTS, this_device
+from experiments.stored import RESULTS, command_line, this_device
 from focus.data.sources import open_source
 from focus.data.table import side_of_file
 from focus.evaluation.puzzles import evaluate
@@ -22,9 +21,7 @@ STORED = RESULTS / "maze-larger.json"
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("checkpoint")
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--steps", default="16,32,64,128")

@@ -27,7 +27,7 @@ from pathlib import Path
 import torch
 
 from experiments.compared import TRM, kind_of, paths_table, stored_as, table, task_of
-from experiments.stored import RESULTS, pack
+from experiments.stored import RESULTS, command_line, pack
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.files import sha256, write_text
@@ -166,9 +166,7 @@ def campaign(words: argparse.Namespace, stored: list[dict]) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--out", type=Path, help="folder of the campaign's runs")
     parser.add_argument("--recipe", default="sudoku-quick")
     parser.add_argument("--methods", nargs="+", choices=(TRM, *METHODS), help="all of them")

@@ -22,7 +22,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from experiments.stored import RESULTS
+from experiments.stored import RESULTS, command_line
 from focus.data.corpus import CorpusConfig
 from focus.data.sources import open_source
 from focus.data.splits import load_split
@@ -183,9 +183,7 @@ def store(words: argparse.Namespace) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parts = parser.add_subparsers(required=True)
     one = parts.add_parser("train")
     one.add_argument("variant")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS, this_device
+from experiments.stored import RESULTS, command_line, this_device
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
@@ -33,9 +33,7 @@ _CURVE = ("update", "loss", "exact", "replayed", "replayed_solved", "seconds", "
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
     parser.add_argument("--trained", required=True, help="data, device and minutes, for the card")

@@ -26,13 +26,18 @@ def this_device() -> tuple[str, str]:
     return "cpu", "CPU"
 
 
+def command_line(doc: str | None) -> argparse.ArgumentParser:
+    """A command whose help is the docstring of its module, as it is written."""
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
 def measure_or_show(
     doc: str, stored: Path, measure: Callable[[], dict], table: Callable[[dict], str]
 ) -> None:
     """Measure and store, unless `--table` asks for the stored figures alone; print their table."""
-    parser = argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(doc)
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     if not parser.parse_args().table:
         write_text(stored, json.dumps(measure(), indent=1) + "\n")

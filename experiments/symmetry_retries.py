@@ -6,13 +6,12 @@ Stores, for each number of retries, the exact rate on the test puzzles and the r
 average. Figures of other checkpoints and steps in the file stay.
 """
 
-import argparse
 import json
 from pathlib import Path
 
 import numpy as np
 
-from experiments.stored import RESULTS, this_device
+from experiments.stored import RESULTS, command_line, this_device
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.evaluation.puzzles import Evaluation, evaluate
@@ -42,9 +41,7 @@ def rates(retried: Evaluation, most: int) -> list[dict]:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("checkpoint")
     parser.add_argument("--steps", default="64")
     parser.add_argument("--symmetry-retries", type=int, default=32)

@@ -7,14 +7,13 @@ items' numbers, so that anyone can pair two variants again. `repeats` is the sha
 that zlib shrinks to less than a fifth: they say the same again and again.
 """
 
-import argparse
 import json
 import zlib
 from pathlib import Path
 
 import numpy as np
 
-from experiments.stored import RESULTS, pack
+from experiments.stored import RESULTS, command_line, pack
 from focus.evaluation.transfer.store import Scored, Store
 from focus.files import write_text
 
@@ -39,9 +38,7 @@ def repeats(scores: dict[str, Scored]) -> float:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
     words = parser.parse_args()

@@ -32,14 +32,18 @@ def record(work: Callable[[], None], pool: Any = None) -> torch.cuda.CUDAGraph:
 class Graphs:
     """Graphs by key, recorded at first use. A replay changes only the tensors of `changing`."""
 
-    def __init__(self, device: str, changing: Callable[[], list[Tensor]]):
-        self.device, self.changing = device, changing
+    def __init__(self, device: str, changing: Callable[[], list[Tensor]], captured: bool):
+        """Where nothing is `captured`, work is done as it is written."""
+        self.device, self.changing, self.captured = device, changing, captured
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         # All graphs share their memory: what a replay leaves is in tensors of our own.
-        self._pool = torch.cuda.graph_pool_handle()
+        self._pool = torch.cuda.graph_pool_handle() if captured else None
 
     def run(self, key: Hashable, work: Callable[[], None]) -> None:
         """Replay the work of a key, recorded at the key's first use."""
+        if not self.captured:
+            work()
+            return
         if key not in self._graphs:
             self._graphs[key] = self._capture(work)
         self._graphs[key].replay()

@@ -10,7 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from focus.commands.output import print_json, progress
+from focus.commands.output import print_json, progress_lines
 from focus.data import audit as audit_module
 from focus.data.generation import GenerationSpec, generate_file, ks_distance
 from focus.data.sources import DATA_VARIABLE, Folder, Generated, open_source
@@ -154,10 +154,9 @@ def generate(
     if source is not None:
         kept_out.append(source.load(chosen, "test").questions)
     order = GenerationSpec(count, seed, mode, _threads(workers), seeds, like, tuple(kept_out))
-    with progress() as bar:
-        line = bar.add_task(f"{chosen.name} {mode}", total=count)
+    with progress_lines() as tell:
         table = generate_file(
-            chosen, order, Path(out), lambda done: bar.update(line, completed=done)
+            chosen, order, Path(out), lambda done: tell(f"{chosen.name} {mode}", done, count)
         )
     ratings = table.columns["rating"].astype(int)
     report: dict = {"file": out, "rows": len(table), "mode": mode, "seed": seed}
@@ -190,15 +189,8 @@ def audit(
     classes = [task_class(task)] if task else list(BUILT_IN.values())
     file_tasks = audit_module.find_files(Path(data), [cls() for cls in classes])
     files: list[tuple[Path, Task]] = [(p, task_of_file(p, type(t))) for p, t in file_tasks]
-    with progress() as bar:
-        lines: dict = {}
-
-        def advance(name: str, done: int, total: int) -> None:
-            if name not in lines:
-                lines[name] = bar.add_task(name, total=total)
-            bar.update(lines[name], completed=done)
-
-        reports = audit_module.audit(files, _threads(workers), advance)
+    with progress_lines() as tell:
+        reports = audit_module.audit(files, _threads(workers), tell)
     leaks = sum(report.leaks for report in reports)
     if json:
         print_json({"results": [asdict(report) for report in reports], "leaks": leaks})

@@ -1,6 +1,7 @@
 """`focus diagnose`: what happens along a rollout."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from focus.commands.evaluate import check_split, load_checkpoint, load_puzzles
-from focus.commands.output import print_json, progress
+from focus.commands.output import print_json, progress_lines
 from focus.evaluation.diagnose import Diagnosis, diagnose
 from focus.files import check_writable, json_text, write_text
 from focus.model.base import check_steps
@@ -41,12 +42,8 @@ def diagnose_(
     source, table, split = load_puzzles(config, data, split, limit)
     if out:
         check_writable(Path(out))
-    with progress() as bar:
-        line = bar.add_task(f"{len(table)} puzzles")
-        diagnosis = diagnose(
-            solver, table, steps,
-            progress=lambda done, total: bar.update(line, completed=done, total=total),
-        )  # fmt: skip
+    with progress_lines() as tell:
+        diagnosis = diagnose(solver, table, steps, progress=partial(tell, f"{len(table)} puzzles"))
     figures = {
         "checkpoint": checkpoint, "data": source.describe(), "split": split, "n": len(table),
         "verdict": diagnosis.verdict(),

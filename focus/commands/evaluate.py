@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from focus.commands.output import print_json, progress
+from focus.commands.output import print_json, progress_lines
 from focus.data.sources import File, Source, open_source
 from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
@@ -118,21 +118,16 @@ def eval_(
     source, table, split = load_puzzles(config, data, split, limit)
     if out:
         _claim(Path(out), config)
-    with (
-        controlled(solver, control),
-        progress() as bar,
-    ):
-        line = bar.add_task(f"{len(table)} puzzles", total=len(table))
+    with controlled(solver, control), progress_lines() as tell:
         results = evaluate(
-            solver, table, numbers or [config.eval_steps],
-            progress=lambda done: bar.update(line, completed=done), early_stop=early_stop,
+            solver, table, numbers or [config.eval_steps], early_stop=early_stop,
+            progress=lambda done: tell(f"{len(table)} puzzles", done, len(table)),
         )  # fmt: skip
-        if symmetry_retries:
-            bar.update(line, description="symmetry retries")
-            results = [
-                retry_under_symmetries(solver, table, one, symmetry_retries, early_stop=early_stop)
-                for one in results
-            ]
+        for number, one in enumerate(results if symmetry_retries else ()):
+            tell("symmetry retries", number, len(results))
+            results[number] = retry_under_symmetries(
+                solver, table, one, symmetry_retries, early_stop=early_stop
+            )
     summaries = [result.summary() for result in results]
     about: dict = {} if control == "none" else {"control": control}
     if about and solver.has_adapter:

@@ -3,8 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +12,9 @@ from typing import Annotated
 import torch
 import tyro
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-from focus.commands.output import progress
+from focus.commands.output import progress, progress_lines
 from focus.data.sources import DATA_VARIABLE
 from focus.errors import UserError
 from focus.files import only_one
@@ -80,10 +80,7 @@ def _check_same(named: RunConfig, stored: RunConfig) -> None:
 
     Backbone and method may be other than the recipe's, by flags that need not be given again.
     """
-    for ours, theirs in (
-        (named.task.name, stored.task.name),
-        (_kind(named), _kind(stored)),
-    ):
+    for ours, theirs in ((named.task.name, stored.task.name), (_kind(named), _kind(stored))):
         if ours != theirs:
             raise UserError(
                 f"--resume: the folder holds a run of {theirs}, not of {ours}; choose another --out"
@@ -153,7 +150,7 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     processes = Processes.join(device)
     try:
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
-        with _preparing(processes.first) as tell:
+        with progress_lines(processes.first, logged=True) as tell:
             trainer = Trainer(config, folder, device, processes, announce, tell)
         with only_one(folder) if processes.first else nullcontext():
             if resume:
@@ -209,14 +206,12 @@ def run_seeds(config: RunConfig, folder: Path, seeds: Sequence[int], resume: boo
         raise UserError(f"{used} holds a run; add --resume to go on, or choose another --out")
     try:
         with only_one(folder):
-            with _preparing(True) as tell:
+            with progress_lines(logged=True) as tell:
                 stack = Stack(runs, _device(), tell)
-            with progress() as bar:
-                line = bar.add_task(
-                    f"{len(runs)} runs", total=config.optimizer.updates,
-                    completed=min(trainer.update for trainer in stack.trainers),
-                )  # fmt: skip
-                stack.run(lambda update, lines: bar.update(line, completed=update))
+            what, end = f"{len(runs)} runs", config.optimizer.updates
+            with progress_lines() as tell:
+                tell(what, min(trainer.update for trainer in stack.trainers), end)
+                stack.run(lambda update, lines: tell(what, update, end))
     except NotFiniteError as error:
         raise SystemExit(f"focus train: stopped: {error}; the last checkpoints are kept") from error
     for trainer in stack.trainers:
@@ -252,27 +247,6 @@ def _say_memory(needed: MemoryEstimate) -> None:
             "that may not fit: raise --optimizer.accumulate (smaller mini-batches), or set "
             "--solver.backbone.gradient-checkpointing True", style="bold",
         )  # fmt: skip
-
-
-@contextmanager
-def _preparing(shown: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """A line of progress for each thing that is made before the first update."""
-    bar = progress(shown=shown)
-    lines: dict[str, TaskID] = {}
-
-    def tell(what: str, done: int, total: int) -> None:
-        if what not in lines:
-            if shown and not bar.console.is_terminal:
-                bar.console.print(f"{what}: {total:,}")
-            bar.start()
-            lines[what] = bar.add_task(what, total=total)
-        bar.update(lines[what], completed=done)
-
-    try:
-        yield tell
-    finally:
-        if lines:
-            bar.stop()
 
 
 def _train(trainer: Trainer) -> dict:

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from focus.model.state import State
-from focus.tasks.records import Problem, Target
+from focus.tasks.records import Problem, Target, TensorRecord
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,12 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(TensorRecord):
     """What the selection was made by."""
 
     step: Int[Tensor, " batch"]  # t*
     energy: Float[Tensor, " batch"]  # E_x at t*
     defect: Float[Tensor, " batch"]  # D at t*
-
-    def of_rows(self, rows: slice) -> "Scores":
-        """The scores of some of the examples."""
-        return Scores(self.step[rows], self.energy[rows], self.defect[rows])
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Selection:
         return Selection(
             self.state.map(lambda tensor: tensor[rows]), self.from_candidates[rows],
             self.solved[rows], self.ends_exact[rows],
-            None if self.scores is None else self.scores.of_rows(rows),
+            None if self.scores is None else self.scores[rows],
         )  # fmt: skip
 
 

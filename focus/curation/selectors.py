@@ -47,22 +47,14 @@ class Frontier:
         return _first_best(-(defect - self.gamma).abs(), eligible)
 
 
-@dataclass(frozen=True)
-class Uniform:
-    """Random: every eligible candidate is as likely."""
-
-    def __call__(self, defect, energy, eligible, keys):
-        """A keyed draw."""
-        return _first_best(uniform(keys, Stream.UNIFORM_SELECTOR, len(eligible)).T, eligible)
+def any_eligible(defect, energy, eligible, keys):
+    """Random: every eligible candidate is as likely, by a keyed draw."""
+    return _first_best(uniform(keys, Stream.UNIFORM_SELECTOR, len(eligible)).T, eligible)
 
 
-@dataclass(frozen=True)
-class HighestEnergy:
+def highest_energy(defect, energy, eligible, keys):
     """Energy-Hard: the eligible state with the highest task energy."""
-
-    def __call__(self, defect, energy, eligible, keys):
-        """The state with the most error."""
-        return _first_best(energy, eligible)
+    return _first_best(energy, eligible)
 
 
 @dataclass(frozen=True)
@@ -84,22 +76,14 @@ class Permuted:
         return torch.where(eligible.gather(0, dealt[None])[0], dealt, own)
 
 
-@dataclass(frozen=True)
-class Easiest:
+def easiest(defect, energy, eligible, keys):
     """Control: the eligible state with the lowest defect, which repairs fastest."""
-
-    def __call__(self, defect, energy, eligible, keys):
-        """The state that the updater repairs best."""
-        return _first_best(-defect, eligible)
+    return _first_best(-defect, eligible)
 
 
-@dataclass(frozen=True)
-class Hardest:
+def hardest(defect, energy, eligible, keys):
     """Control: the eligible state with the highest defect, which repairs slowest or worsens."""
-
-    def __call__(self, defect, energy, eligible, keys):
-        """The state that the updater repairs worst."""
-        return _first_best(defect, eligible)
+    return _first_best(defect, eligible)
 
 
 @dataclass(frozen=True)
@@ -120,9 +104,9 @@ class Several:
 # By the name of the replay method, made for a defect gamma of the frontier.
 SELECTORS: dict[str, Callable[[float], Selector]] = {
     "focus": Frontier,
-    "random": lambda gamma: Uniform(),
-    "energy-hard": lambda gamma: HighestEnergy(),
+    "random": lambda gamma: any_eligible,
+    "energy-hard": lambda gamma: highest_energy,
     "permuted": Permuted,
-    "easiest": lambda gamma: Easiest(),
-    "hardest": lambda gamma: Hardest(),
+    "easiest": lambda gamma: easiest,
+    "hardest": lambda gamma: hardest,
 }

@@ -15,80 +15,46 @@ UNREACHABLE, BLOCKED, ROOT = 4, 5, 6
 
 
 @njit(nogil=True, cache=True)
-def breadth_first(maze, start, size, code, distance, queue):
-    """Fill `code` and `distance` (-1 where unreachable) of one maze; returns cells reached."""
-    for cell in range(size * size):
-        code[cell] = BLOCKED if maze[cell] == WALL else UNREACHABLE
-        distance[cell] = -1
-    code[start] = ROOT
-    distance[start] = 0
-    queue[0] = start
-    head, tail = 0, 1
-    while head < tail:
-        cell = queue[head]
-        head += 1
-        row, col = cell // size, cell % size
-        for direction in range(4):
-            if direction == 0:
-                inside, neighbour = row + 1 < size, cell + size
-            elif direction == 1:
-                inside, neighbour = col > 0, cell - 1
-            elif direction == 2:
-                inside, neighbour = col + 1 < size, cell + 1
-            else:
-                inside, neighbour = row > 0, cell - size
-            if inside and code[neighbour] == UNREACHABLE:
-                code[neighbour] = 3 - direction
-                distance[neighbour] = distance[cell] + 1
-                queue[tail] = neighbour
-                tail += 1
-    return tail
-
-
-@njit(nogil=True, cache=True)
-def parent_of(cell, direction, size):
-    """The neighbour of a cell in a direction 0-3."""
-    if direction == 0:
-        return cell + size
-    if direction == 1:
-        return cell - 1
-    if direction == 2:
-        return cell + 1
-    return cell - size
-
-
-@njit(nogil=True, cache=True)
-def _search_rows(mazes, size, codes, distances, paths, counts):
-    queue = np.empty(size * size, np.int64)
-    ways = np.empty(size * size, np.int64)
+def _search_rows(mazes, width, codes, distances, paths, counts):
+    """Search mazes that have a border of walls, which no step leaves."""
+    steps = (width, -1, 1, -width)
+    queue = np.empty(width * width, np.int64)
+    ways = np.empty(width * width, np.int64)
     for row in range(len(mazes)):
+        code, distance = codes[row], distances[row]
         start = goal = -1
-        for cell in range(size * size):
+        for cell in range(width * width):
+            code[cell] = BLOCKED if mazes[row, cell] == WALL else UNREACHABLE
             if mazes[row, cell] == START:
                 start = cell
             elif mazes[row, cell] == GOAL:
                 goal = cell
-        reached = breadth_first(mazes[row], start, size, codes[row], distances[row], queue)
-        if distances[row, goal] < 0:
+        code[start], distance[start], queue[0] = ROOT, 0, start
+        head, reached = 0, 1
+        while head < reached:
+            cell = queue[head]
+            head += 1
+            for direction in range(4):
+                neighbour = cell + steps[direction]
+                if code[neighbour] == UNREACHABLE:
+                    code[neighbour] = 3 - direction
+                    distance[neighbour] = distance[cell] + 1
+                    queue[reached] = neighbour
+                    reached += 1
+        if distance[goal] < 0:
             continue
         # Cells leave the queue in order of distance, so each is counted after its parents.
         ways[start] = 1
-        for place in range(1, reached):
-            cell = queue[place]
+        for cell in queue[1:reached]:
             ways[cell] = 0
-            for step in (size, -1, 1, -size):
-                other = cell + step
-                if other < 0 or other >= size * size:
-                    continue
-                if abs(step) == 1 and other // size != cell // size:
-                    continue
-                if distances[row, other] == distances[row, cell] - 1 and distances[row, other] >= 0:
-                    ways[cell] = min(2, ways[cell] + ways[other])
+            for step in steps:
+                if distance[cell + step] == distance[cell] - 1:
+                    ways[cell] = min(2, ways[cell] + ways[cell + step])
         counts[row] = ways[goal]
         cell = goal
         paths[row, goal] = True
         while cell != start:
-            cell = parent_of(cell, codes[row, cell], size)
+            cell += steps[code[cell]]
             paths[row, cell] = True
 
 
@@ -99,15 +65,21 @@ def search_many(mazes: np.ndarray, size: int) -> tuple[np.ndarray, ...]:
     booleans with both ends (all False when the goal is unreachable), and the number of shortest
     paths, counted up to 2.
     """
-    mazes = np.ascontiguousarray(mazes, np.uint8)
     if ((mazes == START).sum(1) != 1).any() or ((mazes == GOAL).sum(1) != 1).any():
         raise ValueError("every maze needs exactly one start and one goal")
-    codes = np.empty_like(mazes)
-    distances = np.empty(mazes.shape, np.int32)
-    paths = np.zeros(mazes.shape, np.bool_)
-    counts = np.zeros(len(mazes), np.int64)
-    _search_rows(mazes, size, codes, distances, paths, counts)
-    return codes, distances, paths, counts
+    rows, width = len(mazes), size + 2
+    grids = mazes.astype(np.uint8).reshape(rows, size, size)
+    bordered = np.pad(grids, ((0, 0), (1, 1), (1, 1)), constant_values=WALL).reshape(rows, -1)
+    codes = np.empty_like(bordered)
+    distances = np.full(bordered.shape, -1, np.int32)
+    paths = np.zeros(bordered.shape, np.bool_)
+    counts = np.zeros(rows, np.int64)
+    _search_rows(bordered, width, codes, distances, paths, counts)
+    inner = (
+        array.reshape(rows, width, width)[:, 1:-1, 1:-1].reshape(rows, -1)
+        for array in (codes, distances, paths)
+    )
+    return *inner, counts
 
 
 def dihedral(mazes: np.ndarray, size: int) -> np.ndarray:

@@ -6,7 +6,7 @@ exactly, by matching rows and columns whose colours agree and checking the digit
 """
 
 from functools import cache
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 from numba import njit
@@ -25,14 +25,11 @@ _DIGIT = np.uint64(0xAEF17502108EF2D9)
 def line_orders(box: int) -> np.ndarray:
     """Every order of `box`² lines that keeps bands together: (orders, side)."""
     inner = list(permutations(range(box)))
-
-    def extend(bands):
-        if not bands:
-            return [[]]
-        tails = extend(bands[1:])
-        return [[bands[0] * box + i for i in order] + tail for order in inner for tail in tails]
-
-    orders = [order for bands in inner for order in extend(list(bands))]
+    orders = [
+        [band * box + line for band, lines in zip(bands, within, strict=True) for line in lines]
+        for bands in inner
+        for within in product(inner, repeat=box)
+    ]
     return np.array(orders, np.int64)
 
 

@@ -99,7 +99,7 @@ def _add(progress: Callable[[int, int], None], done: int, total: int, steps: int
 
 def _look(
     solver: Solver, table: Table, steps: Sequence[int], progress: Callable[[int], None]
-) -> tuple[Bool[np.ndarray, "rows puzzles"], list[dict[str, float]]]:
+) -> tuple[Bool[np.ndarray, "rows puzzles"], list[dict[str, Any]]]:
     """Which puzzles of a batch are solved at each step, and the numbers of each step."""
     task = solver.task
     x, y = task.unpack(task.pack(table.questions, table.answers).to(solver.device))
@@ -126,29 +126,30 @@ def open_numbers(task: Task, x: Problem) -> Bool[Tensor, "batch tokens channels"
 
 def _numbers(
     task: Task, state: State, before: State, x: Problem, free: Bool[Tensor, "..."]
-) -> dict[str, float]:
+) -> dict[str, Any]:
     z, (low, high) = state.z.float(), task.bounds(x.cell.device)
     bounded = (z - low < _AT_BOUND) | (high - z < _AT_BOUND)
     decoded = task.decode(state.z, x)
     sure = task.class_logits(z, x).softmax(-1).gather(-1, decoded[..., None])[..., 0]
     memory, earlier = _memory(state), _memory(before)
-    values = {
-        "confidence": sure[task.open_tokens(x)].mean(),
-        "moved": (z - before.z.float())[free].square().mean().sqrt(),
-        "at_bounds": bounded[free].float().mean(),
-        "memory": memory.square().mean().sqrt(),
-        "memory_moved": (memory - earlier).square().mean().sqrt(),
-    }
+    mean, spread = {}, {}
     for channel in task.channels:
         own, open_ = z[..., channel.slice], free[..., channel.slice]
-        values[f"mean {channel.name}"] = own[open_].mean()
+        mean[channel.name] = own[open_].mean().item()
         if channel.width == 1:
-            values[f"spread {channel.name}"] = own[open_].std()
+            spread[channel.name] = own[open_].std().item()
         else:
             top = own.masked_fill(~open_, -torch.inf).amax(-1)
             bottom = own.masked_fill(~open_, torch.inf).amin(-1)
-            values[f"spread {channel.name}"] = (top - bottom)[open_.any(-1)].mean()
-    return {name: value.item() for name, value in values.items()}
+            spread[channel.name] = (top - bottom)[open_.any(-1)].mean().item()
+    return {
+        "confidence": sure[task.open_tokens(x)].mean().item(),
+        "moved": (z - before.z.float())[free].square().mean().sqrt().item(),
+        "at_bounds": bounded[free].float().mean().item(),
+        "memory": memory.square().mean().sqrt().item(),
+        "memory_moved": (memory - earlier).square().mean().sqrt().item(),
+        "mean": mean, "spread": spread,
+    }  # fmt: skip
 
 
 def _memory(state: State) -> Float[Tensor, " numbers"]:
@@ -157,27 +158,24 @@ def _memory(state: State) -> Float[Tensor, " numbers"]:
 
 
 def _joined(
-    steps: Sequence[int], parts: list[tuple[np.ndarray, list[dict[str, float]]]]
+    steps: Sequence[int], parts: list[tuple[np.ndarray, list[dict[str, Any]]]]
 ) -> Diagnosis:
     solved = np.concatenate([part[0] for part in parts], 1)
     sizes = [part[0].shape[1] for part in parts]
     moments = []
     for row, step in enumerate(steps):
-        names = parts[0][1][row]
-        values = {
-            name: float(np.average([part[1][row][name] for part in parts], weights=sizes))
-            for name in names
-        }
         now, earlier = solved[row], solved[max(0, row - 1)]
-        fields: dict[str, Any] = {"mean": {}, "spread": {}}
-        for name, value in values.items():
-            kind, _, channel = name.partition(" ")
-            if channel:
-                fields[kind][channel] = value
-            else:
-                fields[kind] = value
         gained, lost = int((now & ~earlier).sum()), int((earlier & ~now).sum())
-        moments.append(
-            Moment(step=step, exact=float(now.mean()), gained=gained, lost=lost, **fields)
-        )
+        numbers = _averaged([part[1][row] for part in parts], sizes)
+        moments.append(Moment(step, float(now.mean()), gained, lost, **numbers))
     return Diagnosis(moments, solved)
+
+
+def _averaged(numbers: list[dict[str, Any]], sizes: list[int]) -> dict[str, Any]:
+    """The mean of each number, groups of numbers included, weighted by the sizes."""
+    return {
+        name: _averaged([one[name] for one in numbers], sizes)
+        if isinstance(value, dict)
+        else float(np.average([one[name] for one in numbers], weights=sizes))
+        for name, value in numbers[0].items()
+    }

@@ -23,7 +23,7 @@ from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
 from focus.settings import AtLeast, Role, Settings, Share
 from focus.tasks.base import Task
-from focus.tasks.prompt import PromptTokens, tokenize_prompt
+from focus.tasks.prompt import tokenize_prompt
 from focus.tasks.records import Problem
 
 
@@ -96,30 +96,25 @@ class LanguageModel(Backbone):
     """A causal language model with LoRA; all but the adapter and G_psi is frozen."""
 
     encodes_ahead = True  # its matrices are large: launching them costs nothing
-    prompt_template: Tensor
-    prompt_slot: Tensor
-    prompt_readout: Tensor
-    prompt_symbol_ids: Tensor
 
     def __init__(self, task: Task, config: BackboneConfig, width: int):
         super().__init__()
         model, codec = load_language_model(config.name)
-        prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin, codec.decode)
+        self.prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin, codec.decode)
+        length = len(self.prompt.template)
         settings = typing.cast(Any, model).config
-        room = getattr(settings, "max_position_embeddings", None) or len(prompt.template)
-        if len(prompt.template) > room:
+        room = getattr(settings, "max_position_embeddings", None) or length
+        if length > room:
             raise UserError(
-                f"the prompt has {len(prompt.template):,} tokens, and {config.name} has room for "
-                f"{room:,}; choose a smaller puzzle or another backbone"
+                f"the prompt has {length:,} tokens, and {config.name} has room for {room:,}; "
+                "choose a smaller puzzle or another backbone"
             )
         hidden = settings.hidden_size
         self.frozen = config.frozen
         self.model: Any = model.requires_grad_(False) if config.frozen else add_lora(model, config)
-        for name in ("template", "slot", "readout", "symbol_ids"):
-            self.register_buffer(f"prompt_{name}", getattr(prompt, name), persistent=False)
         self.readout_norm, self.readout = nn.RMSNorm(hidden), nn.Linear(hidden, width)
         # Where the grid is printed once, early cells have not seen all of it: add a summary.
-        printed_once = bool((prompt.slot >= 0).sum() == task.cells)
+        printed_once = bool((self.prompt.slot >= 0).sum() == task.cells)
         self.summary = nn.Linear(hidden, width, bias=False) if printed_once else None
 
     def decoder(self) -> Any:
@@ -141,17 +136,10 @@ class LanguageModel(Backbone):
         """
         layers = self.decoder().layers.parameters()
         weights = sum(p.numel() for p in layers if p.ndim == 2 and not p.requires_grad)
-        return (2 if self.frozen else 4) * weights * len(self.prompt_template)
+        return (2 if self.frozen else 4) * weights * len(self.prompt.template)
 
     def read_bytes(self) -> int:
-        return activation_bytes(self.model, len(self.prompt_template))
-
-    @property
-    def prompt(self) -> PromptTokens:
-        """The prompt on the model's device."""
-        return PromptTokens(
-            self.prompt_template, self.prompt_slot, self.prompt_readout, self.prompt_symbol_ids
-        )
+        return activation_bytes(self.model, len(self.prompt.template))
 
     def read(self, x: Problem) -> Float[Tensor, "batch places hidden"]:
         """Last hidden states at the cells (and at the prompt's end): one pass of the decoder."""
@@ -160,7 +148,7 @@ class LanguageModel(Backbone):
             hidden = self.decoder()(
                 input_ids=self.prompt.ids(x.grid), use_cache=False
             ).last_hidden_state
-        places = self.prompt_readout[x.cell]
+        places = self.prompt.readout[x.cell]
         if self.summary is not None:
             last = places.new_full((len(places), 1), hidden.shape[1] - 1)
             places = torch.cat([places, last], 1)

@@ -16,13 +16,12 @@ from torch import Tensor
 
 from focus.model.attention import by_groups
 from focus.model.base import Model, SolverConfig
-from focus.model.dropout import draw_seeds
 from focus.model.flat_parameters import FlatParameters, Method
 from focus.model.precision import working_dtype
 from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.solver import Solver
 from focus.model.state import State
-from focus.model.updater import OF_A_STEP, Updater, UpdaterConditioning, tracked
+from focus.model.updater import OF_A_STEP, Updater, UpdaterConditioning
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
@@ -42,9 +41,6 @@ class StackedUpdater(Recurrence):
 
     def step_flops(self) -> float:
         return self.first.step_flops()
-
-    def backward_over_forward(self) -> float:
-        return self.first.backward_over_forward()
 
     def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
         return self.first.rollout_bytes(steps, replayed_steps, kept_states)
@@ -66,13 +62,8 @@ class StackedUpdater(Recurrence):
         return State(z, {"memory": memory.expand(*x.cell.shape, -1).to(working_dtype(z.device))})
 
     def forward(self, state: State, conditioning: UpdaterConditioning, x: Problem) -> State:
-        seeds = None
-        if self.training and self.first.config.dropout:
-            seeds = draw_seeds(2 * self.first.config.layers, state.z.device)
-        if torch.is_grad_enabled():
-            state = state.map(tracked)
-        step, weights = self.flat if self.compiled else self.flat.unpacked, conditioning.weights
-        return step(cast(Tensor, weights), state, conditioning, x, seeds)
+        step = self.flat if self.compiled else self.flat.unpacked
+        return self.first.flat_step(step, self.training, state, conditioning, x)
 
 
 class StackedSolver(Solver):

@@ -42,15 +42,10 @@ class State:
 
 def pick_states(states: Sequence[State], chosen: Int[Tensor, " batch"]) -> State:
     """Of several states of the same batch, for each example the one it chose."""
-    every = torch.arange(len(chosen), device=chosen.device)
-
-    def pick(tensors: list[Tensor]) -> Tensor:
-        return torch.stack(tensors)[chosen, every]
-
-    return State(
-        pick([state.z for state in states]),
-        {name: pick([state.u[name] for state in states]) for name in states[0].u},
-    )
+    every, named = torch.arange(len(chosen), device=chosen.device), [s.tensors() for s in states]
+    return State.of({
+        name: torch.stack([one[name] for one in named])[chosen, every] for name in named[0]
+    })  # fmt: skip
 
 
 def choose(condition: Bool[Tensor, " batch"], one: State, other: State) -> State:

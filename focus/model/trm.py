@@ -126,11 +126,8 @@ class Layer(nn.Module):
 
     def __init__(self, config: TRMConfig, tokens: int):
         super().__init__()
-        self.heads, self.mixer, self.neighbour_heads = (
-            config.heads,
-            config.mixer,
-            config.neighbour_heads,
-        )
+        self.heads, self.mixer = config.heads, config.mixer
+        self.neighbour_heads = config.neighbour_heads
         if config.mixer == "mlp":
             self.mix = SwiGLU(tokens)
         else:
@@ -300,7 +297,8 @@ class TRM(Recurrence):
         position = self.task.context(x).position.float()
         angle = (position[..., None] * frequency).flatten(-2)[:, None]
         rotation = angle.cos().to(inputs.dtype), angle.sin().to(inputs.dtype)
-        return TRMConditioning(inputs, rotation, _bias(x.mask) if self.task.padded else None)
+        bias = torch.where(x.mask, 0.0, _HIDDEN)[:, None, None, :] if self.task.padded else None
+        return TRMConditioning(inputs, rotation, bias)
 
     def initial(self, x: Problem) -> State:
         """s_0."""
@@ -334,10 +332,6 @@ class TRM(Recurrence):
         for _ in range(self._depth[1]):
             low = self.net(conditioning, low, high, conditioning.inputs)
         return self.net(conditioning, high, low), low
-
-
-def _bias(mask: Bool[Tensor, "batch tokens"]) -> Float[Tensor, "batch 1 1 tokens"]:
-    return torch.where(mask, 0.0, _HIDDEN)[:, None, None, :]
 
 
 def _mean(h: Float[Tensor, "batch tokens width"], x: Problem) -> Float[Tensor, "batch width"]:

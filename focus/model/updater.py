@@ -13,6 +13,7 @@ Choices, all of them fields of `UpdaterConfig` or said in DESIGN:
 
 import math
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -174,9 +175,6 @@ class Updater(Recurrence):
         matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
         return 2 * matrices * self.task.tokens
 
-    def backward_over_forward(self) -> float:
-        return 2.0
-
     def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
         tokens = self.task.tokens + self.config.registers
         layer = tokens * self.config.width * STORED_WIDTHS
@@ -216,12 +214,19 @@ class Updater(Recurrence):
     def forward(self, state: State, conditioning: UpdaterConditioning, x: Problem) -> State:
         if self.flat is None or conditioning.weights is None:
             return self.step(state, conditioning, x)
+        return self.flat_step(self.flat, self.training, state, conditioning, x)
+
+    def flat_step(
+        self, step: Callable[..., State], training: bool, state: State,
+        conditioning: UpdaterConditioning, x: Problem,
+    ) -> State:  # fmt: skip
+        """A step as a function of the weights in the conditioning, with seeds of dropout."""
         seeds = None
-        if self.training and self.config.dropout:
+        if training and self.config.dropout:
             seeds = draw_seeds(2 * self.config.layers, state.z.device)
         if torch.is_grad_enabled():
-            state = state.map(tracked)
-        return self.flat(conditioning.weights, state, conditioning, x, seeds)
+            state = state.map(_tracked)
+        return step(conditioning.weights, state, conditioning, x, seeds)
 
     def step(
         self, state: State, conditioning: UpdaterConditioning, x: Problem,
@@ -281,7 +286,7 @@ class Updater(Recurrence):
         return value + self.config.bptt_gradient_scale * (tensor - value)
 
 
-def tracked(tensor: Tensor) -> Tensor:
+def _tracked(tensor: Tensor) -> Tensor:
     """With a gradient in any case, so that one compiled step serves first and later ones."""
     return tensor if tensor.requires_grad else tensor.detach().requires_grad_()
 

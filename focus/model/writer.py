@@ -20,7 +20,7 @@ from focus.model.generate import batch_size, complete
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model
 from focus.tasks.base import Codes, Task
-from focus.tasks.prompt import Prompt, PromptTokens, tokenize_prompt
+from focus.tasks.prompt import Prompt, tokenize_prompt
 from focus.tasks.records import Problem, Target
 
 _CUE = "\nAnswer:\n"
@@ -40,14 +40,10 @@ class Writer(Model):
         self._question = tokenize_prompt(question, self.codec.encode, self.codec.begin)
         self._target = tokenize_prompt(target, self.codec.encode)
 
-    def _ids(self, tokens: PromptTokens, codes: Tensor) -> Int[Tensor, "batch length"]:
-        return tokens.to(codes.device).ids(codes.long())
-
     def loss(self, x: Problem, y: Target) -> Float[Tensor, " batch"]:
         """Cross-entropy of the completion alone, mean over its tokens, end of text included."""
-        answer = torch.as_tensor(self.task.answer_codes(self.task.reference(y), x))
-        prompt = self._ids(self._question, x.grid)
-        target = self._ids(self._target, answer.to(x.grid.device))
+        prompt = self._question.ids(x.grid)
+        target = self._target.ids(self._codes(self.task.answer_codes(self.task.reference(y), x)))
         target = functional.pad(target, (0, 1), value=self.codec.end)
         length = target.shape[1]
         with mixed_precision(target.device):
@@ -60,9 +56,12 @@ class Writer(Model):
         )
         return losses.unflatten(0, target.shape).mean(1)
 
+    def _codes(self, codes: Codes) -> Int[Tensor, "batch cells"]:
+        return torch.as_tensor(codes, device=self.device).long()
+
     def write(self, questions: Codes) -> list[str]:
         """Greedy completions of puzzles given as codes."""
-        prompts = self._ids(self._question, torch.as_tensor(questions)).tolist()
+        prompts = self._question.ids(self._codes(questions)).tolist()
         written = complete(self.model, prompts, self.lengths[1], [self.codec.end], str(self.device))
         return [self.codec.decode(one.ids) for one in written]
 

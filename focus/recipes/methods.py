@@ -2,69 +2,34 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+from focus.curation.config import ReplayMethod
 from focus.training.config import RunConfig
 
+Change = Callable[[RunConfig], RunConfig]
 _FROM_START = (1.0, 0.0, 0.0)  # base updates begin at s_0
 
 
-def focus(config: RunConfig) -> RunConfig:
-    """Replay the state nearest the repair frontier, with the defect penalty."""
-    return config
+def _replaying(method: ReplayMethod = "focus", **curation: Any) -> Change:
+    """A run that chooses by another method what it replays, or replays it otherwise."""
 
+    def change(config: RunConfig) -> RunConfig:
+        return replace(
+            config, replay=replace(config.replay, method=method),
+            curation=replace(config.curation, **curation),
+        )  # fmt: skip
 
-def random(config: RunConfig) -> RunConfig:
-    """Replay a visited state drawn uniformly, without the penalty."""
-    return no_penalty(random_penalty(config))
-
-
-def energy_hard(config: RunConfig) -> RunConfig:
-    """Replay the visited state with the highest energy, without the penalty."""
-    config = replace(config, replay=replace(config.replay, method="energy-hard"))
-    return no_penalty(config)
+    return change
 
 
 def fixed_mix(config: RunConfig) -> RunConfig:
     """States in fixed proportions: for Sudoku the auxiliary ones, for mazes all of them."""
-    config, replay = no_penalty(config), config.replay
-    if replay.base_always:
-        return replace(config, replay=replace(replay, method="fixed-mix"))
-    return replace(config, replay=replace(replay, method="none", base_mixture=replay.fixed_mixture))
-
-
-def no_penalty(config: RunConfig) -> RunConfig:
-    """FOCUS without the defect penalty."""
-    return replace(config, curation=replace(config.curation, beta=0.0))
-
-
-def random_penalty(config: RunConfig) -> RunConfig:
-    """FOCUS with random selection; the penalty stays."""
-    return replace(config, replay=replace(config.replay, method="random"))
-
-
-def no_memory(config: RunConfig) -> RunConfig:
-    """FOCUS that restores the answer of a selected state and not its memory."""
-    return replace(config, curation=replace(config.curation, restore_memory=False))
-
-
-def no_replay(config: RunConfig) -> RunConfig:
-    """FOCUS without replay: rollouts from s_0 (mazes: from q_base), loss at every step."""
-    return replace(config, replay=replace(config.replay, method="none"))
-
-
-def permuted(config: RunConfig) -> RunConfig:
-    """FOCUS with the steps t* of a batch dealt out anew among its puzzles."""
-    return replace(config, replay=replace(config.replay, method="permuted"))
-
-
-def easiest(config: RunConfig) -> RunConfig:
-    """FOCUS that replays the state with the lowest defect."""
-    return replace(config, replay=replace(config.replay, method="easiest"))
-
-
-def hardest(config: RunConfig) -> RunConfig:
-    """FOCUS that replays the state with the highest defect."""
-    return replace(config, replay=replace(config.replay, method="hardest"))
+    replay, curation = config.replay, replace(config.curation, beta=0.0)
+    mixed = replace(replay, method="fixed-mix")
+    if not replay.base_always:
+        mixed = replace(replay, method="none", base_mixture=replay.fixed_mixture)
+    return replace(config, replay=mixed, curation=curation)
 
 
 def recurrent(config: RunConfig) -> RunConfig:
@@ -95,18 +60,24 @@ def base(config: RunConfig) -> RunConfig:
     return replace(config, optimizer=replace(config.optimizer, updates=0))
 
 
-METHODS: dict[str, Callable[[RunConfig], RunConfig]] = {
-    "focus": focus,
-    "random": random,
-    "energy-hard": energy_hard,
+METHODS: dict[str, Change] = {
+    # The state nearest the repair frontier, with the defect penalty.
+    "focus": _replaying(),
+    # A visited state drawn uniformly, without the penalty.
+    "random": _replaying("random", beta=0.0),
+    # The visited state with the highest energy, without the penalty.
+    "energy-hard": _replaying("energy-hard", beta=0.0),
     "fixed-mix": fixed_mix,
-    "no-penalty": no_penalty,
-    "random-penalty": random_penalty,
-    "no-memory": no_memory,
-    "no-replay": no_replay,
-    "permuted": permuted,
-    "easiest": easiest,
-    "hardest": hardest,
+    # FOCUS without the penalty; with random selection, and the penalty; without the memory of the
+    # selected state; without replay: rollouts from s_0 (mazes: from q_base), loss at every step.
+    "no-penalty": _replaying(beta=0.0),
+    "random-penalty": _replaying("random"),
+    "no-memory": _replaying(restore_memory=False),
+    "no-replay": _replaying("none"),
+    # The steps t* of a batch dealt out anew among its puzzles; the lowest defect; the highest.
+    "permuted": _replaying("permuted"),
+    "easiest": _replaying("easiest"),
+    "hardest": _replaying("hardest"),
     "recurrent": recurrent,
     "one-step": one_step,
     "direct": direct,

@@ -43,12 +43,12 @@ _CAPTIONS = {
 }
 
 
-def save(figure: Figure, folder: Path, name: str) -> None:
+def save(figure: Figure, folder: Path, name: str, formats: Sequence[str] = FORMATS) -> None:
     """In three formats, without dates."""
     dates: dict[str, dict[str, Any]] = {
         "pdf": {"CreationDate": None, "ModDate": None}, "svg": {"Date": None}, "png": {},
     }  # fmt: skip
-    for suffix in FORMATS:
+    for suffix in formats:
         with atomic_path(folder / f"{name}.{suffix}") as temporary:
             figure.savefig(temporary, format=suffix, metadata=dates[suffix])
 

@@ -41,9 +41,8 @@ def accuracy_over_steps(runs: Sequence[Evaluated]) -> Figure | None:
                 steps, [100 * r["low"] for r in rates], [100 * r["high"] for r in rates],
                 alpha=0.15, color=style["color"], lw=0,
             )  # fmt: skip
-    axis.set_xscale("log", base=2)
+    over_steps(axis)
     axis.set_xticks(sorted({k for run in shown for k in run.results}))
-    axis.get_xaxis().set_major_formatter(matplotlib.ticker.ScalarFormatter())
     axis.set_xlabel("updates K")
     return _finish(figure, axis, "exact, %")
 
@@ -67,6 +66,12 @@ def accuracy_over_time(runs: Sequence[Evaluated]) -> Figure | None:
         return None
     axis.set_xlabel("seconds of training")
     return _finish(figure, axis, "validation exact, %")
+
+
+def over_steps(axis: Any) -> None:
+    """Numbers of steps from left to right, on a logarithmic scale."""
+    axis.set_xscale("log", base=2)
+    axis.get_xaxis().set_major_formatter(matplotlib.ticker.ScalarFormatter())
 
 
 def _finish(figure: Figure, axis: Any, label: str) -> Figure:
@@ -124,8 +129,7 @@ def energy_along(run: Evaluated) -> Figure | None:
         name = "solved" if solved else "unsolved"
         axis.plot(steps, middle, color=colour, ls=style, lw=1.3, label=f"{name} ({len(ids):,})")
         axis.fill_between(steps, low, high, color=colour, alpha=0.18, lw=0)
-    axis.set_xscale("log", base=2)
+    over_steps(axis)
     axis.set_xticks(steps)
-    axis.get_xaxis().set_major_formatter(matplotlib.ticker.ScalarFormatter())
     axis.set_xlabel("updates K")
     return _finish(figure, axis, "energy")

@@ -7,18 +7,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from focus.evaluation.diagnose import Diagnosis
-from focus.files import atomic_path
-from focus.report.figures import STYLE
-from focus.report.plots import PALETTE
+from focus.report.figures import STYLE, save
+from focus.report.plots import PALETTE, over_steps
 
 
 def draw_rollout(diagnosis: Diagnosis, folder: Path) -> None:
     """`rollout.svg` and `rollout.png`: solved puzzles, error, answer and movement over steps."""
     with matplotlib.rc_context(STYLE):
-        figure = rollout_figure(diagnosis)
-        for suffix, metadata in (("svg", {"Date": None}), ("png", {})):
-            with atomic_path(folder / f"rollout.{suffix}") as temporary:
-                figure.savefig(temporary, format=suffix, metadata=metadata)
+        save(rollout_figure(diagnosis), folder, "rollout", ("svg", "png"))
 
 
 def rollout_figure(diagnosis: Diagnosis) -> Figure:
@@ -58,7 +54,6 @@ def _lines(axis: Axes, diagnosis: Diagnosis, named: dict[str, list[float]]) -> N
     steps = [max(one.step, 0.5) for one in diagnosis.moments]  # 0 has no place on the axis
     for number, (name, values) in enumerate(named.items()):
         axis.plot(steps, values, label=name, lw=1.2, marker=".", ms=3, color=PALETTE[number])
-    axis.set_xscale("log", base=2)
-    axis.get_xaxis().set_major_formatter(matplotlib.ticker.ScalarFormatter())
+    over_steps(axis)
     axis.grid(alpha=0.25, lw=0.5)
     axis.legend(frameon=False)

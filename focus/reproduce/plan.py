@@ -132,10 +132,7 @@ def _jobs(
     free, with_model = NEEDS[target]
     seeds = scale.seeds if target in _SEVERAL else scale.seeds[:1]
     for task in scale.recipes:
-        for method in free:
-            for seed in seeds:
-                yield _run(scale, task, "none", method, seed, out, data)
-        for backbone in scale.studied if target in _STUDIES else ():
+        for backbone in ("none", *(scale.studied if target in _STUDIES else ())):
             for method in free:
                 for seed in seeds:
                     yield _run(scale, task, backbone, method, seed, out, data)

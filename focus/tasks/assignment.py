@@ -38,9 +38,9 @@ from focus.tasks.base import (
     Codes,
     Task,
     Verdict,
+    first_reasons,
     masked_mean,
 )
-from focus.tasks.prompt import Cell, Prompt
 from focus.tasks.records import Context, Problem, Rows, Target
 
 _SYMBOLS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -152,13 +152,6 @@ class Assignment(Task):
                 f"{_SYMBOLS[codes[other] - 1]} in cell {given[other] + 1}"
             )
 
-    def prompt(self) -> Prompt:
-        # Short, because a language model spends as much on a word as on a cell.
-        grid = [Cell(cell) for cell in range(self.cells)]
-        again = grid if self.grids_in_prompt == 2 else []
-        parts: list[str | Cell] = [f"{self.name.capitalize()}:", *grid, "\n", *again]
-        return Prompt(tuple(parts), self._symbols())
-
     # ------------------------------------------------- puzzles on the host
     def search(
         self, questions: Codes, patience: int | None = None
@@ -206,19 +199,14 @@ class Assignment(Task):
         solutions, counts, _ = self.search(questions, self.patience)
         unique = counts == 1
         canonical = unique & (solutions == answers).all(1)
-        problems = {}
-        for row in np.flatnonzero(~(valid & unique & canonical)):
-            if counts[row] < 0:
-                problems[int(row)] = f"no solution was found with {self.patience:,} guesses"
-            elif counts[row] == 0:
-                problems[int(row)] = "the puzzle has no solution"
-            elif counts[row] > 1:
-                problems[int(row)] = "the puzzle has several solutions"
-            elif not keeps[row]:
-                problems[int(row)] = "the answer changes a given"
-            else:
-                problems[int(row)] = "the answer breaks the rules"
-        return Verdict(valid, unique, canonical, problems)
+        problems = (
+            (counts < 0, f"no solution was found with {self.patience:,} guesses"),
+            (counts == 0, "the puzzle has no solution"),
+            (counts > 1, "the puzzle has several solutions"),
+            (~keeps, "the answer changes a given"),
+            (~(valid & canonical), "the answer breaks the rules"),
+        )
+        return Verdict(valid, unique, canonical, first_reasons(problems))
 
     @property
     def generator_modes(self) -> tuple[str, ...]:
@@ -260,12 +248,12 @@ class Assignment(Task):
         return easier
 
     # --------------------------------------------------- puzzles on the device
-    def problem(self, questions: Codes) -> Problem:
-        return _problem(torch.from_numpy(np.array(questions, np.int64)))
-
     def unpack(self, rows: Rows) -> tuple[Problem, AssignmentTarget]:
-        target = AssignmentTarget((rows.answer.long() - 1).clamp(min=0))
-        return _problem(rows.question.long()), target
+        """Every cell is a token."""
+        clues = rows.question.long()
+        cell = torch.arange(clues.shape[1], device=clues.device).expand_as(clues)
+        x = Problem(clues, cell, torch.ones_like(clues, dtype=torch.bool))
+        return x, AssignmentTarget((rows.answer.long() - 1).clamp(min=0))
 
     @property
     def category_sizes(self) -> tuple[int, ...]:
@@ -403,21 +391,6 @@ class Assignment(Task):
         excess = sums - 1
         complete = (members.sum(1) == self.classes)[..., None]
         return (torch.where(complete, excess, excess.clamp(min=0)) ** 2).sum((-3, -2, -1))
-
-    def diagnostics(
-        self, answer: Int[Tensor, "batch tokens"], x: Problem, y: AssignmentTarget
-    ) -> dict[str, Float[Tensor, " batch"]]:
-        """Cell accuracy over all cells, and whether rules are obeyed and givens kept."""
-        return {
-            "cell_accuracy": (answer == y.label).float().mean(-1),
-            "valid": self.obeys(answer, x).float(),
-        }
-
-
-def _problem(clues: Int[Tensor, "batch cells"]) -> Problem:
-    """Every cell is a token."""
-    cell = torch.arange(clues.shape[1], device=clues.device).expand_as(clues)
-    return Problem(clues, cell, torch.ones_like(clues, dtype=torch.bool))
 
 
 def _times(

@@ -97,6 +97,7 @@ class Task(ABC):
     hub_dataset = ""  # its public data set
     validation_from = "train"  # the split that validation puzzles are taken from
     padded = False  # whether some tokens can be padding
+    grids_in_prompt = 2  # times that a language model reads the cells: see `Prompt` for why twice
     valid_is_correct = False  # whether an answer that obeys the rules is the right one
 
     # ------------------------------------------------- to write: what a puzzle is
@@ -273,9 +274,10 @@ class Task(ABC):
         return None
 
     def prompt(self) -> Prompt:
-        """The prompt with its cells, printed twice: see `Prompt` for why."""
-        parts = [Cell(cell) for cell in range(self.cells)]
-        return Prompt((f"{self.name.capitalize()}:", *parts, "\n", *parts), self._symbols())
+        """The prompt with its cells; short, because a word costs as much as a cell."""
+        grid = [Cell(cell) for cell in range(self.cells)]
+        again = grid * (self.grids_in_prompt - 1)
+        return Prompt((f"{self.name.capitalize()}:", *grid, "\n", *again), self._symbols())
 
     def text_target(self) -> Prompt:
         """The answer as a language model writes it: what Direct SFT learns."""
@@ -591,6 +593,13 @@ def decode_text(codes: Codes, symbols: dict[str, int]) -> str:
     """Codes to text; where several characters have one code, the first is written."""
     written = {code: symbol for symbol, code in reversed(symbols.items())}
     return "".join(written[int(code)] for code in codes)
+
+
+def first_reasons(reasons: Sequence[tuple[np.ndarray, str]]) -> dict[int, str]:
+    """The first reason that holds for each row for which one does."""
+    holds = np.stack([rows for rows, _ in reasons])
+    first = holds.argmax(0).tolist()
+    return {row: reasons[first[row]][1] for row in np.flatnonzero(holds.any(0)).tolist()}
 
 
 def masked_mean(

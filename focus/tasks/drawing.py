@@ -11,20 +11,21 @@ from typing import Any
 RIGHT, WRONG, MISSING, WALL, PALE = "#0072B2", "#D55E00", "#56B4E9", "#4d4d4d", "#fbe3d3"
 
 
-def draw_text(axis: Any, columns: int, question: str, answer: str | None, target: str) -> None:
-    """The characters of a puzzle on a plain grid; those of the question bold."""
+_BLANK = " .0"  # characters that say nothing
+
+
+def draw_text(
+    axis: Any, columns: int, question: str, answer: str | None, target: str, box: int = 0
+) -> None:
+    """Characters on a grid, with thick lines around boxes where there are any.
+
+    Those of the question are bold and black, right ones blue, wrong ones orange on a shade,
+    underlined.
+    """
     rows = math.ceil(len(question) / columns)
     _frame(axis, rows, columns)
-    _lines(axis, rows, columns)
-    _characters(axis, columns, question, question if answer is None else answer, target, " .0")
-
-
-def draw_sudoku(axis: Any, question: str, answer: str | None, target: str) -> None:
-    """Givens bold and black, right digits blue, wrong ones orange on a shade, underlined."""
-    side = math.isqrt(len(question))
-    _frame(axis, side, side)
-    _lines(axis, side, side, math.isqrt(side))
-    _characters(axis, side, question, question if answer is None else answer, target, ".0")
+    _lines(axis, rows, columns, box)
+    _characters(axis, columns, question, question if answer is None else answer, target)
 
 
 def draw_maze(axis: Any, question: str, answer: str | None, target: str) -> None:
@@ -56,28 +57,26 @@ def draw_maze(axis: Any, question: str, answer: str | None, target: str) -> None
             )  # fmt: skip
 
 
-def _characters(
-    axis: Any, columns: int, question: str, answer: str, target: str, blank: str
-) -> None:
+def _characters(axis: Any, columns: int, question: str, answer: str, target: str) -> None:
     """A character for every cell that is not blank."""
     from matplotlib.patches import Rectangle
 
     for cell, (given, symbol, right) in enumerate(zip(question, answer, target, strict=True)):
-        if symbol in blank:
+        if symbol in _BLANK:
             continue
         row, column = divmod(cell, columns)
         wrong = symbol != right
         if wrong:
             axis.add_patch(Rectangle((column, row), 1, 1, color=PALE, lw=0))
             axis.plot([column + 0.25, column + 0.75], [row + 0.88] * 2, color=WRONG, lw=0.8)
-        colour = "black" if given not in blank else WRONG if wrong else RIGHT
+        colour = "black" if given not in _BLANK else WRONG if wrong else RIGHT
         axis.text(
             column + 0.5, row + 0.52, symbol, ha="center", va="center", color=colour,
-            fontsize=54 / columns, fontweight="bold" if given not in blank else "normal",
+            fontsize=54 / columns, fontweight="bold" if given not in _BLANK else "normal",
         )  # fmt: skip
 
 
-def _lines(axis: Any, rows: int, columns: int, box: int = 0) -> None:
+def _lines(axis: Any, rows: int, columns: int, box: int) -> None:
     """The lines of a grid, thick around boxes where there are any, else around the whole."""
     for line in range(max(rows, columns) + 1):
         thick = line % box == 0 if box else line in (0, max(rows, columns))

@@ -29,6 +29,7 @@ from focus.tasks.base import (
     Codes,
     Task,
     Verdict,
+    first_reasons,
     masked_mean,
 )
 from focus.tasks.maze_tokens import (
@@ -186,12 +187,10 @@ class Maze(Task):
         return Prompt(tuple(parts[:-1]), symbols)
 
     def parse_text_target(self, question: Codes, text: str) -> Codes | None:
-        try:
-            answer = self.encode_answers([text.strip().replace("\n", "")])[0]
-        except UserError:
+        answer = super().parse_text_target(question, text.strip().replace("\n", ""))
+        if answer is None or (np.where(answer == PATH, OPEN, answer) != question).any():
             return None
-        same = np.where(answer == PATH, OPEN, answer) == question
-        return answer if same.all() else None
+        return answer
 
     # ------------------------------------------------- puzzles on the host
     def check(self, question: Codes) -> None:
@@ -233,19 +232,14 @@ class Maze(Task):
         marked = (answers == PATH) | (questions == START) | (questions == GOAL)
         valid = reachable & keeps & self._is_shortest(marked, distances, paths)
         canonical = reachable & (self._mark(questions, paths) == answers).all(1)
-        problems = {}
-        for row in np.flatnonzero(~(valid & canonical)):
-            if not ends[row]:
-                problems[int(row)] = "the maze needs exactly one S and one G"
-            elif not reachable[row]:
-                problems[int(row)] = "the goal cannot be reached"
-            elif not keeps[row]:
-                problems[int(row)] = "the answer changes the maze"
-            elif not valid[row]:
-                problems[int(row)] = "the answer is no shortest path"
-            else:
-                problems[int(row)] = "the answer is a shortest path, but not the canonical one"
-        return Verdict(valid, reachable & (counts == 1), canonical, problems)
+        problems = (
+            (~ends, "the maze needs exactly one S and one G"),
+            (~reachable, "the goal cannot be reached"),
+            (~keeps, "the answer changes the maze"),
+            (~valid, "the answer is no shortest path"),
+            (~canonical, "the answer is a shortest path, but not the canonical one"),
+        )
+        return Verdict(valid, reachable & (counts == 1), canonical, first_reasons(problems))
 
     def _is_shortest(
         self, marked: np.ndarray, distances: np.ndarray, paths: np.ndarray

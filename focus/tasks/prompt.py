@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from focus.errors import UserError
 
@@ -39,26 +39,26 @@ class Prompt:
         return "".join(parts)
 
 
-@dataclass(frozen=True)
-class PromptTokens:
-    """A prompt for one tokenizer: a template of ids with slots for the cells."""
+class PromptTokens(nn.Module):
+    """A prompt for one tokenizer: a template of ids with slots for the cells.
+
+    It has no weights: it is a part of the model that reads it, so as to be on the same device.
+    """
 
     template: Int[Tensor, " length"]  # ids; 0 where a cell stands
     slot: Int[Tensor, " length"]  # the cell that stands there, -1 for text
     readout: Int[Tensor, " cells"]  # position at which each cell is read
     symbol_ids: Int[Tensor, " symbols"]
 
+    def __init__(self, **tables: Sequence[int]):
+        super().__init__()
+        for name, numbers in tables.items():
+            self.register_buffer(name, torch.tensor(numbers), persistent=False)
+
     def ids(self, grid: Int[Tensor, "batch cells"]) -> Int[Tensor, "batch length"]:
         """Token ids of a batch of puzzles."""
         cells = self.symbol_ids[grid[:, self.slot.clamp(min=0)]]
         return torch.where(self.slot >= 0, cells, self.template)
-
-    def to(self, device: torch.device | str) -> "PromptTokens":
-        """The prompt on another device."""
-        return PromptTokens(
-            self.template.to(device), self.slot.to(device),
-            self.readout.to(device), self.symbol_ids.to(device),
-        )  # fmt: skip
 
 
 def tokenize_prompt(
@@ -99,9 +99,5 @@ def tokenize_prompt(
             ids = list(encode(part))
             template += ids
             slot += [-1] * len(ids)
-    return PromptTokens(
-        torch.tensor(template),
-        torch.tensor(slot),
-        torch.tensor([readout[cell] for cell in range(len(readout))]),
-        torch.tensor(symbol_ids),
-    )
+    places = [readout[cell] for cell in range(len(readout))]
+    return PromptTokens(template=template, slot=slot, readout=places, symbol_ids=symbol_ids)

@@ -107,7 +107,7 @@ class Sudoku(Assignment):
         return pieces
 
     def draw(self, axis: Any, question: str, answer: str | None, target: str) -> None:
-        drawing.draw_sudoku(axis, question, answer, target)
+        drawing.draw_text(axis, self.side, question, answer, target, self.box)
 
     @property
     def page_view(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from focus.model.solver import Solver, solver_of
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 from focus.training.objectives.curated import selector_of
-from focus.training.schedule import scheduled
+from focus.training.schedule import Scheduled, scheduled
 from focus.training.stack import Stack, StackedRuns
 
 _MATRIX = 8192  # side of the matrices whose product measures the device
@@ -77,9 +77,7 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     start = time.perf_counter()
     trainer = Trainer(config, Path("."), device)
     runner, interval = trainer.step_runner, config.encode_interval
-    between = interval > 1  # the updater learns more often than the adapter
-    # A TRM at its own depth, and weights that stay where they are.
-    at_rest = replace(scheduled(0, config), learning_rate_share=0.0, depth=None)
+    apart = ("updater",) if interval > 1 else ()  # it learns more often than the adapter
 
     def encode() -> None:
         for minibatch, rows in trainer.local_minibatches:
@@ -87,19 +85,10 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
             runner.backward_encoder(1)
 
     def updates(replays: bool, stage: Stage) -> None:
-        """All updates between two encodings."""
-        runner.begin(0, at_rest)
-        for number in range(interval):
-            for minibatch, rows in trainer.local_minibatches:
-                if number == 0:
-                    runner.encode(0, minibatch, rows)
-                drawn_at = number % config.encode_batches
-                runner.accumulate(drawn_at, minibatch, rows, replays, stage)
-                if number == interval - 1:
-                    runner.backward_encoder(interval)
-            if between:
-                runner.finish(1, "updater")
-        runner.finish(1, *(("adapter",) if between else ()))
+        """All updates between two encodings: a TRM at its own depth, weights that stay."""
+        now = Scheduled(0.0, stage, float(replays), scheduled(0, config).teacher_weight, None)
+        for _ in range(interval):
+            trainer.train_update(now)
 
     def timed(replays: bool, stage: Stage) -> float:
         return seconds_of(lambda: updates(replays, stage), device, repeats) / interval
@@ -116,11 +105,10 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
             rates[name] = round(1 / replayed, 2)
             if config.replay.selects:
                 choosing = _selection(trainer, stage)[1]
-                taken = seconds_of(partial(runner.run, choosing, choosing), device, repeats)
+                choose = partial(runner.graphs.run, choosing, choosing)
+                taken = seconds_of(choose, device, repeats)
                 selection[name] = round(len(trainer.local_minibatches) * taken / replayed, 3)
-    finish = seconds_of(
-        lambda: runner.finish(1, *(("updater",) if between else ())), device, repeats
-    )
+    finish = seconds_of(lambda: runner.finish(1, *apart), device, repeats)
     encoding = seconds_of(encode, device, repeats) / interval if runner.encoder_cache else 0.0
     flops = solver_of(trainer.model, config.recipe).update_flops(
         config.steps, config.updates_per_encode
@@ -198,7 +186,7 @@ def bench_select(config: RunConfig, device: str, repeats: int) -> dict:
     stages = {}
     for name, stage in _stages(config):
         rolling, all_of_it = (
-            seconds_of(partial(trainer.step_runner.run, work, work), device, repeats)
+            seconds_of(partial(trainer.step_runner.graphs.run, work, work), device, repeats)
             for work in _selection(trainer, stage)
         )
         stages[name] = round(all_of_it / rolling, 3)

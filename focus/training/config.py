@@ -140,10 +140,11 @@ class RunConfig(Settings):
                 "encode-batches and updates-per-encode are for solvers with a language model and "
                 "optimizer.accumulate 1"
             )
-        if self.deep_supervision.steps:
-            self._check_deep_supervision()
-        elif self.deep_supervision.depths:
+        supervision = self.deep_supervision
+        if supervision.depths and not (supervision.steps and self.solver.answer == "trm"):
             raise UserError("deep-supervision.depths is for a TRM with deep-supervision.steps")
+        if supervision.steps:
+            self._check_deep_supervision()
         answer_only = self.solver.answer == "trm" and self.solver.trm.targets == "answer"
         if answer_only and self.task != self.task.answer_only():
             raise UserError(
@@ -173,9 +174,7 @@ class RunConfig(Settings):
                 raise UserError(f"{name} must rise to a share of 1.0 of the run")
         if replay.selects:
             for _, K_p, h in replay.stages:
-                K_p = (
-                    self.deep_supervision.steps or K_p
-                )  # with carried states a trajectory is a stay
+                K_p = supervision.steps or K_p  # with carried states a trajectory is a stay
                 if h < 1 or not any(t + h <= K_p for t in self.curation.candidates):
                     raise UserError(
                         f"replay.stages: no curation.candidates t has t + h <= K_p for "
@@ -192,8 +191,6 @@ class RunConfig(Settings):
             )
         if self.solver.backbone.name != "none":
             raise UserError("deep-supervision.steps is for solvers without a language model")
-        if supervision.depths and self.solver.answer != "trm":
-            raise UserError("deep-supervision.depths is for a TRM with deep-supervision.steps")
         if any(outer > trm.outer or inner > trm.inner for _, outer, inner in supervision.depths):
             raise UserError(
                 "deep-supervision.depths goes beyond the TRM's own depth: "

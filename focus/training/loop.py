@@ -91,10 +91,13 @@ class Trainer:
         self._begun = 0.0  # when the clock was started
 
     # --------------------------------------------------------------- one update
-    def train_update(self) -> None:
-        """One update (lines 2 to 25 of Algorithm 1); what is known of it goes into the sums."""
+    def train_update(self, now: Scheduled | None = None) -> None:
+        """One update (lines 2 to 25 of Algorithm 1); what is known of it goes into the sums.
+
+        `now` stands in for what the schedules say of it.
+        """
         config, n, runner = self.config, self.update, self.step_runner
-        now = scheduled(n, config)
+        now = now or scheduled(n, config)
         runner.begin(n, now)
         if config.encode_interval == 1:
             for minibatch, rows in self.local_minibatches:

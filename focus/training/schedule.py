@@ -1,6 +1,7 @@
 """What changes over a run: learning rate, (K_p, h), replay probability, weight of the KL, depth."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from focus.curation.config import ReplayConfig, Stage
@@ -46,20 +47,17 @@ def learning_rate_share(update: int, config: OptimizerConfig) -> float:
 
 def stage(update: int, updates: int, config: ReplayConfig) -> Stage:
     """(K_p, h) of an update."""
-    share = update / updates
-    for until, K_p, h in config.stages:
-        if share < until:
-            return Stage(K_p, h)
-    return Stage(*config.stages[-1][1:])
+    return Stage(*(_before(config.stages, update / updates) or config.stages[-1][1:]))
 
 
 def depth(update: int, updates: int, config: DeepSupervisionConfig) -> tuple[int, int] | None:
     """Cycles and refinements of a TRM at an update; None: its own."""
-    share = update / updates
-    for until, outer, inner in config.depths:
-        if share < until:
-            return outer, inner
-    return None
+    return _before(config.depths, update / updates)
+
+
+def _before(points: Sequence[tuple[float, int, int]], share: float) -> tuple[int, int] | None:
+    """The two numbers of the first point that lies beyond a share of the run."""
+    return next(((one, two) for until, one, two in points if share < until), None)
 
 
 def replay_probability(update: int, updates: int, config: ReplayConfig) -> float:

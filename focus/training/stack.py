@@ -6,7 +6,7 @@ takes over what an update computes. A run of a stack draws the same puzzles, sym
 the run alone, but not the same dropout.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,8 +82,7 @@ class StackedRuns:
         )  # fmt: skip
         self.example = torch.arange(self.batch, device=device).repeat(len(trainers))
         self.update = torch.zeros((), dtype=torch.long, device=device)
-        captured = self.config.capture and device != "cpu"
-        self.graphs = Graphs(device, self._changing) if captured else None
+        self.graphs = Graphs(device, self._changing, self.config.capture and device != "cpu")
 
     def run(self, until: int, report: Callable[[int, list[dict]], None]) -> None:
         """Train until an update."""
@@ -108,14 +107,8 @@ class StackedRuns:
     def move(self, replays: bool, stage: Stage) -> None:
         """The device's part of an update: gradients, and a step of every optimizer."""
         key = self.objective.branch(replays, stage)
-        self._do(key, lambda: self._accumulate(replays, stage))
-        self._do("finish", self._finish)
-
-    def _do(self, key: Hashable, work: Callable[[], None]) -> None:
-        if self.graphs is None:
-            work()
-        else:
-            self.graphs.run(key, work)
+        self.graphs.run(key, lambda: self._accumulate(replays, stage))
+        self.graphs.run("finish", self._finish)
 
     def _accumulate(self, replays: bool, stage: Stage) -> None:
         with mixed_precision(torch.device(self.device)):

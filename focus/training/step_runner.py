@@ -7,8 +7,6 @@ that a captured graph stays valid; there is a graph for each branch of the objec
 waits for the device. Results equal the eager step's to float tolerance.
 """
 
-from collections.abc import Callable, Hashable
-
 import torch
 from torch import Tensor
 
@@ -51,8 +49,8 @@ class StepRunner:
         )
         # A model that writes reads its target on the host: no graph can hold that.
         writes = config.solver.answer == "written"
-        self.captured = config.capture and device != "cpu" and not writes
-        self._graphs = Graphs(device, self.changing) if self.captured else None
+        captured = config.capture and device != "cpu" and not writes
+        self.graphs = Graphs(device, self.changing, captured)
 
     def begin(self, update: int, scheduled: Scheduled) -> None:
         """Set what the coming update differs in."""
@@ -83,7 +81,7 @@ class StepRunner:
         self.minibatch.fill_(minibatch)
         self.slot.fill_(drawn_at % self.config.encode_batches)
         key = (rows.start, rows.stop, self.objective.branch(replays, stage))
-        self.run(key, lambda: self._accumulate(rows, replays, stage))
+        self.graphs.run(key, lambda: self._accumulate(rows, replays, stage))
 
     def backward_encoder(self, updates: int) -> None:
         """Pass what the last updates found back through the language model."""
@@ -93,14 +91,7 @@ class StepRunner:
     def finish(self, processes: int, *names: str) -> None:
         """Clip, move the weights of the named parts (all by default) and their average."""
         if self.optimizer.named(*names):
-            self.run(("finish", names), lambda: self.move_weights(processes, names))
-
-    def run(self, key: Hashable, work: Callable[[], None]) -> None:
-        """Do a piece of work: eagerly, or as a graph."""
-        if self._graphs is not None:
-            self._graphs.run(key, work)
-        else:
-            work()
+            self.graphs.run(("finish", names), lambda: self.move_weights(processes, names))
 
     def _accumulate(self, rows: slice, replays: bool, stage: Stage) -> None:
         with mixed_precision(torch.device(self.device)):  # one copy of the weights in bf16

@@ -10,7 +10,7 @@ import torch
 from focus.curation.algorithm import SelfTrajectory, replay_loss
 from focus.curation.config import CurationConfig, Stage
 from focus.curation.defect import contraction_defect, defect_penalty
-from focus.curation.selectors import Frontier, HighestEnergy, Uniform
+from focus.curation.selectors import Frontier, any_eligible, highest_energy
 from focus.model.backbone import BackboneConfig
 from focus.model.base import SolverConfig
 from focus.model.recurrence import Conditioning
@@ -84,7 +84,7 @@ def test_selectors_on_typical_trajectories(name, frontier, hardest):
     distance = D.abs()
     assert distance[frontier] == distance.min()
     assert Frontier()(D, energy[:-1, None], eligible, KEYS[:1]).item() == frontier
-    assert HighestEnergy()(D, energy[:-1, None], eligible, KEYS[:1]).item() == hardest
+    assert highest_energy(D, energy[:-1, None], eligible, KEYS[:1]).item() == hardest
 
 
 def test_ties_go_to_the_smallest_t_and_ineligible_candidates_are_never_chosen():
@@ -92,9 +92,9 @@ def test_ties_go_to_the_smallest_t_and_ineligible_candidates_are_never_chosen():
     energy = torch.tensor([[1.0], [2.0], [2.0], [2.0]])
     eligible = torch.tensor([[True], [True], [True], [False]])
     assert Frontier()(D, energy, eligible, KEYS[:1]).item() == 1
-    assert HighestEnergy()(D, energy, eligible, KEYS[:1]).item() == 1
+    assert highest_energy(D, energy, eligible, KEYS[:1]).item() == 1
     keys = example_keys(5, 0, torch.arange(600))
-    draws = Uniform()(D.expand(4, 600), energy.expand(4, 600), eligible.expand(4, 600), keys)
+    draws = any_eligible(D.expand(4, 600), energy.expand(4, 600), eligible.expand(4, 600), keys)
     counts = torch.bincount(draws, minlength=4)
     assert counts[3] == 0
     assert (counts[:3] > 150).all()

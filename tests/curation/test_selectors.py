@@ -2,7 +2,7 @@
 
 import torch
 
-from focus.curation.selectors import SELECTORS, Easiest, Frontier, Hardest, Permuted, Several
+from focus.curation.selectors import SELECTORS, Frontier, Permuted, Several, easiest, hardest
 
 KEYS = torch.arange(6)
 DEFECT = torch.tensor([
@@ -15,8 +15,8 @@ ALL = torch.ones(3, 6, dtype=torch.bool)
 
 
 def test_easiest_and_hardest_are_the_ends_of_the_defect():
-    assert Easiest()(DEFECT, ENERGY, ALL, KEYS).tolist() == [2, 2, 0, 1, 0, 2]
-    assert Hardest()(DEFECT, ENERGY, ALL, KEYS).tolist() == [0, 1, 2, 2, 1, 0]
+    assert easiest(DEFECT, ENERGY, ALL, KEYS).tolist() == [2, 2, 0, 1, 0, 2]
+    assert hardest(DEFECT, ENERGY, ALL, KEYS).tolist() == [0, 1, 2, 2, 1, 0]
 
 
 def test_permuted_steps_are_those_of_the_frontier_dealt_out_anew():
@@ -49,7 +49,7 @@ def test_a_step_that_is_not_eligible_is_not_taken():
 
 
 def test_several_selectors_choose_each_for_its_part():
-    several = Several((Easiest(), Hardest()))(DEFECT, ENERGY, ALL, KEYS)
+    several = Several((easiest, hardest))(DEFECT, ENERGY, ALL, KEYS)
     assert several.tolist() == [2, 2, 0, 2, 1, 0]
 
 

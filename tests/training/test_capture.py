@@ -180,7 +180,7 @@ def test_a_model_that_writes_runs_eagerly(tmp_path):
         replace(config, solver=replace(config.solver, answer="written")), tmp_path, "cuda:0"
     )
     trainer.run()
-    assert not trainer.step_runner.captured
+    assert not trainer.step_runner.graphs.captured
 
 
 @on_a_gpu
@@ -190,7 +190,7 @@ def test_recomputed_activations_are_no_hindrance(tmp_path):
     config = replace(config, solver=replace(config.solver, backbone=backbone))
     trainer = Trainer(config, tmp_path, "cuda:0")
     trainer.run()
-    assert trainer.step_runner.captured
+    assert trainer.step_runner.graphs.captured
 
 
 @on_a_gpu

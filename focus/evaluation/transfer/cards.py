@@ -36,7 +36,7 @@ def choose(first: dict[str, Scored], second: dict[str, Scored], count: int) -> l
 
 
 def _rows(
-    benchmark: Benchmark, items: Sequence[Item], pair: dict[str, dict[str, Scored]], count: int
+    items: Sequence[Item], pair: dict[str, dict[str, Scored]], count: int
 ) -> Iterator[tuple[Item, dict[str, Scored]]]:
     first, second = pair.values()
     items_by_id = {item.id: item for item in items}
@@ -49,7 +49,7 @@ def as_markdown(
 ) -> str:
     """Cards of one benchmark; `pair` is two variants' verdicts by id."""
     text = [f"# {benchmark.title}: {' and '.join(pair)}", ""]
-    for item, answers in _rows(benchmark, items, pair, count):
+    for item, answers in _rows(items, pair, count):
         text += [
             f"## {item.id}",
             "",
@@ -76,7 +76,7 @@ def as_html(
     """The same as a page that needs nothing but itself."""
     title = html.escape(f"{benchmark.title}: {' and '.join(pair)}")
     cards = []
-    for item, answers in _rows(benchmark, items, pair, count):
+    for item, answers in _rows(items, pair, count):
         columns = "".join(_column(name, line) for name, line in answers.items())
         cards.append(
             f"<article><h2>{html.escape(item.id)}</h2><pre>{html.escape(benchmark.ask(item))}</pre>"

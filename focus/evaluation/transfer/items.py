@@ -9,6 +9,7 @@ from typing import Any
 
 from focus.data.table import read_text
 from focus.errors import UserError
+from focus.files import parse_object
 from focus.hub import reachable_hub
 
 
@@ -46,19 +47,8 @@ def read_rows(folder: str | None, name: str, hub: Callable[[], list[dict]]) -> I
 def _read_lines(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if line.strip():
-            yield f"{path}, line {number}", _object(line, f"{path}, line {number}")
-
-
-def _object(line: str, where: str) -> dict:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise UserError(
-            f"{where}: not JSON ({getattr(error, 'msg', 'nested too deeply')})"
-        ) from error
-    if not isinstance(row, dict):
-        raise UserError(f"{where}: a JSON object is wanted, not {type(row).__name__}")
-    return row
+            where = f"{path}, line {number}"
+            yield where, parse_object(line, where)
 
 
 def take(row: dict, where: str, *names: str) -> list[str]:

@@ -76,7 +76,7 @@ def test_cruxeval_answers_are_found_as_its_harness_does(completion, output, call
     [
         ("math", "math/test.jsonl", '{"problem": "p", "level": "Level 1"}', "line 2.*'solution'"),
         ("math", "math/test.jsonl", '{"problem": "p", "level": 1, "solution": "s"}', "no boxed"),
-        ("math", "math/test.jsonl", "{", "line 2: not JSON"),
+        ("math", "math/test.jsonl", "{", "line 2 is damaged"),
         ("aime25", "aime/aime2025.jsonl", '{"problem": "p", "answer": 1000}', "0 to 999"),
         ("cruxeval-o", "cruxeval/cruxeval.jsonl", '["a"]', "JSON object"),
         ("cruxeval-i", "cruxeval/cruxeval.jsonl", '{"code": "c", "output": null}', "'output'"),
