@@ -10,7 +10,6 @@ selector chooses a state for each puzzle of the pool, and the same groups make t
 The figures go to docs/results/NAME.json.
 """
 
-import argparse
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.stored import RESULTS, markdown, this_device
+from experiments.stored import RESULTS, command_line, markdown, this_device
 from focus.curation.algorithm import replay_loss
 from focus.curation.defect import contraction_defect
 from focus.curation.records import Batch, Scores, Selection
@@ -215,9 +214,7 @@ def table(figures: dict) -> str:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("runs", type=Path, nargs="+")
     parser.add_argument("--pools", type=int, default=8)
     parser.add_argument("--size", type=int, default=512, help="puzzles of a pool")
