@@ -175,7 +175,7 @@ def test_the_python_of_a_page_runs(page, code, place, monkeypatch):
         for name in ("/path/to/model", "HuggingFaceTB/SmolLM2-135M-Instruct"):
             code = code.replace(name, str(smollm2()))
         # An adapter of that model, in place of a run with it.
-        code = code.replace("runs-out/lm/best", str(ROOT / "focus/releases/sudoku-smollm2"))
+        code = code.replace("runs-out/lm/best", str(ROOT / "releases/sudoku-smollm2"))
     exec(compile(code, page, "exec"), {"__name__": "page"})
 
 

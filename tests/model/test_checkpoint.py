@@ -155,16 +155,18 @@ def test_half_the_size_in_bf16_and_nearly_the_same_answers(trained, tmp_path):
 def test_a_released_checkpoint_goes_by_its_name(trained, tmp_path, monkeypatch):
     _, folder = trained
     save_model(load_model(folder), tmp_path / "tiny-release")
-    monkeypatch.setattr("focus.model.checkpoint.RELEASES", tmp_path)
+    monkeypatch.setattr("focus.model.checkpoint.RELEASES", (tmp_path,))
     assert fetch("tiny-release") == tmp_path / "tiny-release"
-    with pytest.raises(UserError, match="released: tiny-release"):
+    with pytest.raises(
+        UserError, match="here: tiny-release; others: focus-solver/NAME from the hub"
+    ):
         load_model(fetch("no-such-release"))
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"format": 3, "solver": null}'])
 def test_a_damaged_release_leaves_the_others_usable(trained, tmp_path, monkeypatch, text):
     _, folder = trained
-    monkeypatch.setattr("focus.model.checkpoint.RELEASES", tmp_path)
+    monkeypatch.setattr("focus.model.checkpoint.RELEASES", (tmp_path,))
     for name in ("a-damaged", "whole"):
         save_model(load_model(folder), tmp_path / name)
     config = tmp_path / "a-damaged" / "config.json"
