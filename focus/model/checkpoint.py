@@ -135,7 +135,8 @@ def save_model(
             )
         write_text(fresh / "config.json", config)
         write_text(fresh / "notes.json", json.dumps(notes, indent=1) + "\n")
-        write_text(fresh / "README.md", model_card(model.task, model.config, notes))
+        source = str(json.loads(config).get("data", ""))
+        write_text(fresh / "README.md", model_card(model.task, model.config, notes, source))
 
 
 def checkpoint_folder(folder: Path) -> Path:
