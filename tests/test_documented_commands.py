@@ -32,6 +32,8 @@ FEW = (
 )
 # What stands in for a part of a command, in order.
 SMALLER = [
+    (r"^uvx --from focus-solver focus", "focus"),  # tests/test_wheel.py installs the wheel
+    (r" --report-to trackio", ""),  # an extra; tests/training/test_trackers.py
     (r"^torchrun .* -m focus.cli", "focus"),  # several processes have tests of their own
     (r"OWNER/NAME|/path/to/model", "tiny-llama"),
     (r"/(smollm2-135m|qwen3-\S+b)\b(?=.* --data DIR|.* --out)", "/tiny-llama"),
@@ -118,7 +120,7 @@ def latin_squares(folder: Path, monkeypatch) -> None:
 
 def parameters() -> list:
     """Commands of ours; those that take a minute wait for make test-all."""
-    ours = [command for command in COMMANDS if re.match("focus|torchrun", command)]
+    ours = [command for command in COMMANDS if re.match("focus|torchrun|uvx", command)]
     marks = {True: [pytest.mark.long], False: []}
     return [pytest.param(command, marks=marks["neighbourhood" in command]) for command in ours]
 
@@ -206,6 +208,9 @@ def test_make_has_the_documented_targets():
 def test_nothing_else_is_documented():
     """A command of another kind needs a test of its own."""
     known = r"focus |torchrun |make |\. \.venv/bin/activate$|pip install [\"']\.\[slurm\][\"']$"
+    known += (
+        r"|uvx --from focus-solver focus |pip install (focus-solver|'focus-solver\[trackio\]')$"
+    )
     assert [command for command in COMMANDS if not re.match(known, command)] == []
 
 
