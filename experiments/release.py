@@ -2,10 +2,11 @@
 
 python -m experiments.release RUN NAME --trained "one sentence" [--results-only]
 
-The release goes to focus/releases/NAME and from there into the package. What is tested, on all
-test puzzles of the run's data, are the rounded weights that are released. docs/results/NAME.json
-gets the rates, which puzzles are solved, what the last K changes over the one before it, and the
-controls of the language model; docs/results/NAME.jsonl the curve.
+The release goes to releases/NAME, or where one of that name is: the light ones in focus/releases
+come with the package. What is tested, on all test puzzles of the run's data, are the rounded
+weights that are released. docs/results/NAME.json gets the rates, which puzzles are solved, what
+the last K changes over the one before it, and the controls of the language model;
+docs/results/NAME.jsonl the curve.
 """
 
 import argparse
@@ -24,7 +25,7 @@ from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
 from focus.evaluation.puzzles import Evaluation, evaluate
 from focus.evaluation.statistics import paired_difference
 from focus.files import write_text
-from focus.model.checkpoint import RELEASES, load_model, save_model
+from focus.model.checkpoint import RELEASES, load_model, releases, save_model
 from focus.serialization import to_json
 from focus.training.config import read_config
 
@@ -44,7 +45,8 @@ def main() -> None:
     parser.add_argument("--shared", action="store_true", help="no seconds: the GPU was shared")
     words = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        release(words, (Path(temporary) if words.results_only else RELEASES) / words.name)
+        here = releases().get(words.name, RELEASES[-1] / words.name)
+        release(words, Path(temporary) / words.name if words.results_only else here)
 
 
 def release(words: argparse.Namespace, folder: Path) -> None:

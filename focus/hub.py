@@ -6,6 +6,7 @@ Its own library asks for every file six times, for half a minute, before it says
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+HUB_OWNER = "focus-solver"  # whose models the released checkpoints are: HUB_OWNER/NAME
 _PATIENCE = 5.0  # seconds to connect
 
 

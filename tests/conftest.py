@@ -58,6 +58,8 @@ SLOW = (
     "test_damaged_files.py",
     "test_documented_commands.py::test_it_runs",
     "test_documented_commands.py::test_the_python",
+    "test_notebook.py::test_every_cell",
+    "test_wheel.py::test_a_",
     "training/test_distributed.py",
     "training/test_encoder_cache.py::test_the_average",
     "training/test_golden.py::test_the_first_losses_are_the_stored_ones[mini-maze]",
@@ -65,6 +67,7 @@ SLOW = (
     "training/test_methods.py::test_where_every",
     "training/test_resume.py",
     "training/test_soft_targets.py",
+    "training/test_trackers.py::test_the_real",
     "web/test_browser.py",
 )
 

@@ -32,6 +32,8 @@ FEW = (
 )
 # What stands in for a part of a command, in order.
 SMALLER = [
+    (r"^uvx --from focus-solver focus", "focus"),  # tests/test_wheel.py installs the wheel
+    (r" --report-to trackio", ""),  # an extra; tests/training/test_trackers.py
     (r"^torchrun .* -m focus.cli", "focus"),  # several processes have tests of their own
     (r"OWNER/NAME|/path/to/model", "tiny-llama"),
     (r"/(smollm2-135m|qwen3-\S+b)\b(?=.* --data DIR|.* --out)", "/tiny-llama"),
@@ -118,7 +120,7 @@ def latin_squares(folder: Path, monkeypatch) -> None:
 
 def parameters() -> list:
     """Commands of ours; those that take a minute wait for make test-all."""
-    ours = [command for command in COMMANDS if re.match("focus|torchrun", command)]
+    ours = [command for command in COMMANDS if re.match("focus|torchrun|uvx", command)]
     marks = {True: [pytest.mark.long], False: []}
     return [pytest.param(command, marks=marks["neighbourhood" in command]) for command in ours]
 
@@ -127,7 +129,7 @@ def parameters() -> list:
 def test_it_runs(command, place, monkeypatch):
     monkeypatch.chdir(place)
     monkeypatch.setenv("FOCUS_DATA", str(place / "DIR"))
-    if "smollm2" in command or re.match(r"focus (solve --task|serve$)", command):
+    if "smollm2" in command or re.match(r"focus serve$", command):
         smollm2()
     if "latin" in command:
         latin_squares(place / "site", monkeypatch)
@@ -174,7 +176,7 @@ def test_the_python_of_a_page_runs(page, code, place, monkeypatch):
         for name in ("/path/to/model", "HuggingFaceTB/SmolLM2-135M-Instruct"):
             code = code.replace(name, str(smollm2()))
         # An adapter of that model, in place of a run with it.
-        code = code.replace("runs-out/lm/best", str(ROOT / "focus/releases/sudoku-smollm2"))
+        code = code.replace("runs-out/lm/best", str(ROOT / "releases/sudoku-smollm2"))
     exec(compile(code, page, "exec"), {"__name__": "page"})
 
 
@@ -204,8 +206,11 @@ def test_make_has_the_documented_targets():
 
 def test_nothing_else_is_documented():
     """A command of another kind needs a test of its own."""
-    others = r"git clone REPOSITORY |\. \.venv/bin/activate$|pip install [\"']\.\[slurm\][\"']$"
-    known = rf"focus |torchrun |make |{others}"
+    others = (
+        r"git clone REPOSITORY ", r"\. \.venv/bin/activate$", r"pip install [\"']\.\[slurm\][\"']$",
+        r"uvx --from focus-solver focus ", r"pip install (focus-solver|'focus-solver\[trackio\]')$",
+    )  # fmt: skip
+    known = "|".join((r"focus |torchrun |make ", *others))
     assert [command for command in COMMANDS if not re.match(known, command)] == []
 
 

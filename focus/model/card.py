@@ -1,24 +1,22 @@
 """The model card of a checkpoint: what it is, how to use it, what was measured."""
 
+import re
+from typing import Any
+
 from focus.model.base import SolverConfig
 from focus.model.pretrained import SMOLLM2, public_name
 from focus.tasks.base import Task
 
 _FIELDS = ("control", "steps", "n", "exact", "low", "high")
+_HUB_ID = r"\w[\w.-]*/\w[\w.-]*"
 
 
-def model_card(task: Task, config: SolverConfig, notes: dict) -> str:
-    """Markdown with the front matter that model hubs read."""
-    name = config.backbone.name
-    licence = "other" if public_name(name).startswith("meta-llama/") else "apache-2.0"
-    front = ["---", f"license: {licence}", "library_name: focus-solver", "tags:"]
-    front += [f"- {tag}" for tag in ("focus", task.name, "recurrent-reasoning")]
-    if name != "none":
-        front += [f"base_model: {public_name(name)}"]
-    lines = [*front, "---", "", f"# A {task.name} solver that revises its answer", ""]
-    lines += [_what(task, config), "", "## Use", "", "```"]
-    lines += ["focus solve PUZZLE --checkpoint DIR --watch", "focus eval DIR", "```", ""]
-    if name != "none" and not config.backbone.frozen:
+def model_card(task: Task, config: SolverConfig, notes: dict, data: str = "") -> str:
+    """Markdown with the front matter that model hubs read; `data` is the run's source."""
+    lines = ["---", _metadata(task, config, notes, data), "---", ""]
+    lines += [f"# A {task.name} solver that revises its answer", "", _what(task, config), ""]
+    lines += ["## Use", "", "`pip install focus-solver`, then", "", *_use(config)]
+    if config.backbone.name != "none" and not config.backbone.frozen:
         lines += [
             "The folder `adapter` is a plain peft adapter of the language model:", "",
             "```python",
@@ -28,6 +26,67 @@ def model_card(task: Task, config: SolverConfig, notes: dict) -> str:
         ]  # fmt: skip
     lines += ["## Measured", "", _measured(notes), ""]
     return "\n".join(lines)
+
+
+def _metadata(task: Task, config: SolverConfig, notes: dict, data: str) -> str:
+    """What a hub shows and searches: licence, base model, data set, stored results of tests."""
+    from huggingface_hub import ModelCardData
+
+    base = public_name(config.backbone.name)
+    known: dict[str, Any] = {}
+    if re.fullmatch(_HUB_ID, base):  # a folder of somebody's machine is no base model
+        known = {"base_model": base, "base_model_relation": "adapter"}
+    if dataset := _dataset(task, notes, data):
+        results = _results(task, notes, dataset)
+        known |= {"datasets": [dataset], "eval_results": results or None}
+    return ModelCardData(
+        license="other" if base.startswith("meta-llama/") else "apache-2.0",
+        library_name="focus-solver", tags=["focus", task.name, "recurrent-reasoning"],
+        model_name=f"focus-{task.name}", **known,
+    ).to_yaml()  # fmt: skip
+
+
+def _dataset(task: Task, notes: dict, data: str) -> str:
+    """The public data set of a run, where that is certain: a folder may hold anything.
+
+    Only a release has a test, which is on the task's own data set.
+    """
+    _, _, named = data.partition("hub:")
+    return named or (task.hub_dataset if data == "hub" or notes.get("test") else "")
+
+
+def _results(task: Task, notes: dict, dataset: str) -> list[Any]:
+    """The stored tests of these weights, or their validation where there is no test."""
+    from huggingface_hub import EvalResult
+
+    split = "test" if notes.get("test") else "validation"
+    rows = notes.get("test") or [row for row in [notes.get("validation")] if row]
+    return [
+        EvalResult(
+            task_type="other", task_name=f"solving {task.name} puzzles", dataset_type=dataset,
+            dataset_name=dataset.partition("/")[2], dataset_split=split,
+            dataset_args={"puzzles": row["n"]}, metric_type="exact_match",
+            metric_name=f"solved exactly, K = {row['steps']}",
+            metric_value=round(row["exact"], 4),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _use(config: SolverConfig) -> list[str]:
+    """Commands and Python; DIR is the folder, or its name on the hub."""
+    if config.answer == "written":
+        return ["```", "focus eval DIR", "```", ""]
+    return [
+        "```", "focus solve PUZZLE --checkpoint DIR --watch", "focus eval DIR", "```", "",
+        "or, in Python,", "",
+        "```python",
+        "from focus import Solver", "",
+        'solver = Solver.from_pretrained("DIR")',
+        'print(solver.solve("PUZZLE"))',
+        "```", "",
+        "DIR is this folder or its name on the hub, PUZZLE the puzzle as text.", "",
+    ]  # fmt: skip
 
 
 def _what(task: Task, config: SolverConfig) -> str:

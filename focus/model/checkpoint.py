@@ -22,7 +22,7 @@ from torch import Tensor
 from focus.errors import UserError
 from focus.files import read_object, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
-from focus.hub import reachable_hub
+from focus.hub import HUB_OWNER, reachable_hub
 from focus.model.backbone import adapter_config, adapter_tensors
 from focus.model.base import Model, SolverConfig
 from focus.model.card import model_card
@@ -31,33 +31,36 @@ from focus.model.writer import Writer
 from focus.serialization import build, read_values, task_of, to_json
 from focus.tasks.base import Task
 
-RELEASES = Path(__file__).parents[1] / "releases"  # checkpoints that come with the package
+_PACKAGE = Path(__file__).parents[1]
+# Light solvers come with the package; the others lie beside it in a checkout, and on the hub.
+RELEASES = (_PACKAGE / "releases", _PACKAGE.parent / "releases")
 
 
-def releases() -> list[str]:
-    """Names of the checkpoints that come with the package."""
-    return sorted(path.parent.name for path in RELEASES.glob(f"*/{MANIFEST}"))
+def releases() -> dict[str, Path]:
+    """The released checkpoints that are here, by name."""
+    paths = [path.parent for folder in RELEASES[::-1] for path in folder.glob(f"*/{MANIFEST}")]
+    return {path.name: path for path in sorted(paths, key=lambda path: path.name)}
 
 
 def offered() -> dict[str, str]:
-    """The released checkpoints and their tasks: with a language model first, TRMs last.
+    """The released checkpoints that are here and their tasks: no language model first, TRMs last.
 
     One that cannot be read comes at the very end, of no task: the others stay usable.
     """
     ranked: list[tuple[tuple[bool, bool, bool, str], str]] = []
-    for name in releases():
+    for name, folder in releases().items():
         try:
-            values = read_values(RELEASES / name / "config.json")
+            values = read_values(folder / "config.json")
             solver = values["solver"]
-            alone, is_trm = solver["backbone"]["name"] == "none", solver.get("answer") == "trm"
-            ranked.append(((False, alone, is_trm, name), task_of(values).name))
+            reads, is_trm = solver["backbone"]["name"] != "none", solver.get("answer") == "trm"
+            ranked.append(((False, is_trm, reads, name), task_of(values).name))
         except (UserError, LookupError, TypeError, AttributeError):
             ranked.append(((True, True, True, name), ""))
     return {order[-1]: task for order, task in sorted(ranked)}
 
 
 def released_for(task: str) -> str:
-    """The checkpoint that comes with the package for a task: one with a language model first."""
+    """The released checkpoint for a task: one that needs nothing else to be installed first."""
     for name, its_task in offered().items():
         if its_task == task:
             return name
@@ -132,15 +135,17 @@ def save_model(
             )
         write_text(fresh / "config.json", config)
         write_text(fresh / "notes.json", json.dumps(notes, indent=1) + "\n")
-        write_text(fresh / "README.md", model_card(model.task, model.config, notes))
+        source = str(json.loads(config).get("data", ""))
+        write_text(fresh / "README.md", model_card(model.task, model.config, notes, source))
 
 
 def checkpoint_folder(folder: Path) -> Path:
     """A checkpoint, or the best checkpoint of a run's folder; checked."""
     if not folder.is_dir():
-        released = f"; released: {', '.join(releases())}" if releases() else ""
         raise UserError(
-            f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one{released}"
+            f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one; released and "
+            f"here: {', '.join(releases()) or 'none'}; others: {HUB_OWNER}/NAME from the hub, or "
+            "releases/NAME of a checkout"
         )
     best = find_folder(folder / "best")
     if not (folder / MANIFEST).is_file() and best is not None:
@@ -233,8 +238,8 @@ def fetch(
     cache_dir: str | Path | None = None, local_files_only: bool = False,
 ) -> Path:  # fmt: skip
     """A released checkpoint, a local folder as it is, or a download from the hub (OWNER/NAME)."""
-    if name in releases():
-        return RELEASES / name
+    if name in (here := releases()):
+        return here[name]
     if Path(name).exists() or not re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", name):
         return Path(name)
     from huggingface_hub import snapshot_download

@@ -107,6 +107,11 @@ class RunConfig(Settings):
     # validations in a row without a better one that end a run; 0 = none do
     patience: Annotated[int, AtLeast(0), Role.RUNTIME] = 0
     log_every: Annotated[int, AtLeast(1), Role.RUNTIME] = 50  # updates between lines of metrics
+    # where metrics also go, to be watched; trackio and wandb are extras, and stay offline unless
+    # their own variables say otherwise
+    report_to: Annotated[Literal["tensorboard", "trackio", "wandb", "none"], Role.RUNTIME] = (
+        "tensorboard"
+    )
     save_every: Annotated[int, AtLeast(1), Role.RUNTIME] = 1000  # updates between checkpoints
     # small training state in small files, to move between machines
     portable: Annotated[bool, Role.RUNTIME] = False

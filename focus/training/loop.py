@@ -28,6 +28,7 @@ from focus.training.sampler import Sampler
 from focus.training.schedule import Scheduled, scheduled
 from focus.training.state import load_state, optimizer_tensors, restore_optimizer, save_state
 from focus.training.step_runner import StepRunner
+from focus.training.trackers import check_tracker
 
 _SAVED = ".saved"  # a file that tells that there was a state
 _COIN_SEED = 42  # of every run: seeds and methods are compared at the same coins
@@ -58,6 +59,7 @@ class Trainer:
         a teacher), how much of it is done, of how much. `puzzles` are those of a run with the same
         data, where they are there already.
         """
+        check_tracker(config.report_to)
         self.config, self.folder = config, Path(folder)
         self.device, self.processes = device, processes
         self.local_minibatches = processes.share(
@@ -83,7 +85,7 @@ class Trainer:
         self.step_runner = StepRunner(
             self.model, sampler, objective, config, device, processes.rank
         )
-        self.metrics = MetricsFile(self.folder, config.curation.candidates)
+        self.metrics = MetricsFile(self.folder, config)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
         self.best_energy: float | None = None  # a writer's answers have none
         self.evals_without_gain = 0

@@ -1,4 +1,4 @@
-"""What a run writes about itself: `metrics.jsonl`, TensorBoard, histograms of D and t*.
+"""What a run writes about itself: `metrics.jsonl`, and the same for a tracker to show.
 
 Sums are kept on the device between two lines of metrics and read once per line, so that logging
 never stops the device.
@@ -6,7 +6,9 @@ never stops the device.
 
 import json
 import math
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from torch import Tensor
 
 from focus.curation.records import Losses
 from focus.files import read_text, write_text
+from focus.serialization import to_json
+from focus.training.config import RunConfig
+from focus.training.trackers import Histogram, Tracker, make_tracker
 
 # Edges of the histogram of D; a state at rest has +0.06 (h = 4) or +0.12 (h = 8).
 D_EDGES = (-2.0, -1.0, -0.5, -0.25, -0.1, -0.05, 0.0, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
@@ -108,10 +113,11 @@ class MetricSums:
 class MetricsFile:
     """Appends lines; a resumed run first drops those that are made again."""
 
-    def __init__(self, folder: Path, candidates: tuple[int, ...]):
-        self.path, self.candidates = folder / "metrics.jsonl", candidates
-        self.board_folder = folder / "tensorboard"
-        self.board: Any = None
+    def __init__(self, folder: Path, config: RunConfig):
+        self.folder, self.config = folder, config
+        self.path = folder / "metrics.jsonl"
+        self.reports = config.report_to != "none"
+        self.tracker: Tracker | None = None
 
     def rewind(self, update: int) -> None:
         """Keep the lines before an update; one that a kill cut short goes."""
@@ -124,42 +130,47 @@ class MetricsFile:
         """One line, on the disk when this returns."""
         with open(self.path, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
-        self._show(line)
+        if self.reports:
+            with self._left_alone_if_it_fails():
+                self._report(line)
 
-    def _show(self, line: dict[str, Any]) -> None:
-        """The same for TensorBoard."""
-        from torch.utils.tensorboard import SummaryWriter
-
-        if self.board is None:
-            self.board = SummaryWriter(str(self.board_folder), purge_step=line["update"])
-        for name, value in line.items():
-            if isinstance(value, int | float) and name != "update":
-                self.board.add_scalar(f"train/{name}", value, line["update"])
-        for name, value in line.get("validation", {}).items():
-            self.board.add_scalar(f"validation/{name}", value, line["update"])
+    def _report(self, line: dict[str, Any]) -> None:
+        """The same for the tracker, which begins with the first line."""
+        config, update = self.config, line["update"]
+        if self.tracker is None:
+            settings = json.loads(to_json(config))
+            self.tracker = make_tracker(config.report_to, self.folder, settings, update)
+        scalars = {
+            f"train/{name}": value for name, value in line.items()
+            if isinstance(value, int | float) and name != "update"
+        }  # fmt: skip
+        scalars |= {f"validation/{n}": value for n, value in line.get("validation", {}).items()}
+        histograms: dict[str, Histogram] = {}
         if "t_histogram" in line:
-            _histogram(self.board, "t*", self.candidates, line["t_histogram"], line["update"])
-            edges = (D_EDGES[0] - 1, *D_EDGES)
-            _histogram(self.board, "D", edges, line["D_histogram"], line["update"])
-        self.board.flush()
+            steps = [float(t) for t in config.curation.candidates]
+            histograms["replay/t*"] = line["t_histogram"], [*steps, steps[-1] + 1]
+            edges = [D_EDGES[0] - 1, *D_EDGES, D_EDGES[-1] + 1]
+            histograms["replay/D"] = line["D_histogram"], edges
+        self.tracker.log(update, scalars, histograms)
 
     def close(self) -> None:
-        """Close TensorBoard's file."""
-        if self.board is not None:
-            self.board.close()
+        """Close the tracker."""
+        if self.tracker is not None:
+            with self._left_alone_if_it_fails():
+                self.tracker.close()
 
-
-def _histogram(board: Any, name: str, lefts, counts: list[int], update: int) -> None:
-    """A histogram whose bars begin at `lefts`, given by counts."""
-    lefts = [float(left) for left in lefts]
-    total = sum(counts)
-    mean = sum(x * n for x, n in zip(lefts, counts, strict=True))
-    square = sum(x * x * n for x, n in zip(lefts, counts, strict=True))
-    board.add_histogram_raw(
-        f"replay/{name}", min=lefts[0], max=lefts[-1] + 1, num=total, sum=mean,
-        sum_squares=square, bucket_limits=[*lefts[1:], lefts[-1] + 1], bucket_counts=counts,
-        global_step=update,
-    )  # fmt: skip
+    @contextmanager
+    def _left_alone_if_it_fails(self) -> Iterator[None]:
+        """Go on without the tracker whatever it raises: a training is worth more."""
+        try:
+            yield
+        except Exception as error:
+            self.reports, self.tracker = False, None
+            warnings.warn(
+                f"{self.folder}: nothing more goes to {self.config.report_to} "
+                f"({type(error).__name__}: {error}); {self.path.name} goes on",
+                stacklevel=4,
+            )
 
 
 def _update_of(line: str) -> float:

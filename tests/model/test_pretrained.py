@@ -19,7 +19,7 @@ from focus.evaluation.puzzles import evaluate
 from focus.model import pretrained
 from focus.model.backbone import BackboneConfig
 from focus.model.base import SolverConfig
-from focus.model.checkpoint import RELEASES, load_model, offered, released_for, releases
+from focus.model.checkpoint import load_model, offered, released_for, releases
 from focus.model.solver import Solver
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
@@ -114,7 +114,7 @@ def test_a_model_that_is_not_there_gets_advice(tmp_path, monkeypatch):
 
 def test_without_the_language_model_one_is_told_what_solves(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))
-    assert main(["solve", "--task", "maze", "--example", "hard"]) == 2
+    assert main(["solve", "--example", "hard", "--checkpoint", "maze-smollm2"]) == 2
     advice = capsys.readouterr().err
     assert "focus backbone install smollm2-135m" in advice
     named = [word for word in advice.split() if word.endswith("-none")]
@@ -158,7 +158,7 @@ def test_the_memory_estimate_grows_with_what_is_stored():
 )
 def test_a_release_solves_what_it_is_said_to_solve(smollm2, name, steps, rows, data_folder):
     """Puzzle by puzzle; another machine's rounding may turn one or two."""
-    solver = Solver.from_pretrained(RELEASES / name)
+    solver = Solver.from_pretrained(name)
     table = make_splits(open_source(str(data_folder)), solver.task).test[:rows]
     (found,) = evaluate(solver, table, [steps])
     stored = json.loads((RESULTS / f"{name}.json").read_text())["exact_by_puzzle"][str(steps)]
@@ -167,12 +167,12 @@ def test_a_release_solves_what_it_is_said_to_solve(smollm2, name, steps, rows, d
     assert sum(a != b for a, b in zip(said, found.exact, strict=True)) <= 2
 
 
-def test_a_task_s_release_is_one_with_a_language_model():
-    assert (released_for("sudoku"), released_for("maze")) == ("sudoku-smollm2", "maze-smollm2")
+def test_a_task_s_release_is_one_that_needs_nothing_else():
+    assert (released_for("sudoku"), released_for("maze")) == ("sudoku-none", "maze-none")
     sudokus = [name for name, task in offered().items() if task == "sudoku"]
-    assert sudokus == ["sudoku-smollm2", "sudoku-none", "sudoku-trm"]
+    assert sudokus == ["sudoku-none", "sudoku-smollm2", "sudoku-trm"]
     mazes = [name for name, task in offered().items() if task == "maze"]
-    assert mazes == ["maze-smollm2", "maze-none", "maze-trm"]
+    assert mazes == ["maze-none", "maze-smollm2", "maze-trm"]
 
 
 def test_a_model_of_another_family_in_a_relative_folder(tmp_path, monkeypatch):
