@@ -261,7 +261,10 @@ class Assignment(Task):
 
     # --------------------------------------------------- puzzles on the device
     def problem(self, questions: Codes) -> Problem:
-        return _problem(torch.from_numpy(np.array(questions, np.int64)))
+        return self.problem_of(torch.from_numpy(np.array(questions, np.int64)))
+
+    def problem_of(self, codes: Int[Tensor, "batch cells"], cell: None = None) -> Problem:
+        return _problem(codes)
 
     def unpack(self, rows: Rows) -> tuple[Problem, AssignmentTarget]:
         target = AssignmentTarget((rows.answer.long() - 1).clamp(min=0))
@@ -331,8 +334,10 @@ class Assignment(Task):
     def open_tokens(self, x: Problem) -> Bool[Tensor, "batch tokens"]:
         return x.grid == 0
 
-    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
-        return (answer + 1).cpu().numpy().astype(np.uint8)
+    def cell_codes(
+        self, answer: Int[Tensor, "batch tokens"], x: Problem
+    ) -> Int[Tensor, "batch cells"]:
+        return answer + 1
 
     def answer_tokens(self, codes: Codes, x: Problem) -> Int[Tensor, "batch tokens"]:
         return torch.as_tensor(codes, device=x.cell.device).long() - 1
