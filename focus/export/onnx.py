@@ -21,7 +21,6 @@ from typing import Any
 
 import onnx
 import torch
-from jaxtyping import Int
 from onnx import ModelProto
 from torch import Tensor, nn
 
@@ -213,6 +212,7 @@ def _trace(module: Any, examples: Sequence[dict[str, Tensor]]) -> ModelProto:
             input_names=list(first), output_names=list(module.output_names),
             dynamic_shapes=(tuple(shapes),) if takes_any else tuple(shapes),
         )  # fmt: skip
+    assert program is not None  # it would be with a file to write to
     model = program.model_proto
     for value, axes in zip(model.graph.input, shapes, strict=True):
         fixed = [axis for axis in axes if not value.type.tensor_type.shape.dim[axis].dim_param]
@@ -257,7 +257,7 @@ def _rebuild(like: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     parts = {key: _rebuild(item, f"{name}.{key}", tensors) for key, item in _parts(like)}
     if isinstance(like, tuple):
         return tuple(parts.values())
-    return dataclasses.replace(like, **parts) if dataclasses.is_dataclass(like) else like
+    return dataclasses.replace(like, **parts) if parts else like
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:

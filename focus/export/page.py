@@ -128,8 +128,9 @@ def _index() -> str:
         (r"(?<=>)Stop waiting(?=<)", "Stop"),  # what is there by then is shown
         (r"</main>", _ABOUT),
     ):
-        page, count = re.subn(pattern, lambda _: text, page, count=1, flags=re.DOTALL)
-        assert count == 1, f"index.html has no {pattern}"
+        place = re.search(pattern, page, re.DOTALL)
+        assert place, f"index.html has no {pattern}"
+        page = page[: place.start()] + text + page[place.end() :]
     return page
 
 

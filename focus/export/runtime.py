@@ -18,10 +18,13 @@ from focus.folders import atomic_folder, cache_folder, find_folder
 
 VERSION = "1.22.0"  # later ones are 0.7 to 2.3 MB larger
 FILES = {
-    "ort.wasm.min.mjs": "6ef726f355b791129f7ddf3f62e7877a16b9b777abe87004b8ab306e6b9cf265",
-    "ort-wasm-simd-threaded.mjs": "30dd851d9c00622940500f71ddd2ff8820c5cb65270816080175b958705385a8",
-    "ort-wasm-simd-threaded.wasm": "71aef04959c5c1b6de461b6538e2058e306610034a85aad2742d0c7fd4533fe4",
-}
+    "ort.wasm.min.mjs":
+        "6ef726f355b791129f7ddf3f62e7877a16b9b777abe87004b8ab306e6b9cf265",
+    "ort-wasm-simd-threaded.mjs":
+        "30dd851d9c00622940500f71ddd2ff8820c5cb65270816080175b958705385a8",
+    "ort-wasm-simd-threaded.wasm":
+        "71aef04959c5c1b6de461b6538e2058e306610034a85aad2742d0c7fd4533fe4",
+}  # fmt: skip
 _PACKAGE = f"onnxruntime-web@{VERSION}"
 _LARGEST = 64 * 2**20  # bytes of a file, and of the package
 _SECONDS = 60
@@ -82,8 +85,7 @@ def _download(folder: Path) -> Path:
         if packed := list(folder.glob("*.tgz")):
             return packed[0]
         reason = (done.stderr.strip().splitlines() or ["npm gave no reason"])[-1]
-    registry = os.environ.get("NPM_CONFIG_REGISTRY") or os.environ.get("npm_config_registry")
-    address = (registry or "https://registry.npmjs.org").rstrip("/")
+    address = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
     file = folder / "package.tgz"
     try:
         where = f"{address}/onnxruntime-web/-/onnxruntime-web-{VERSION}.tgz"
