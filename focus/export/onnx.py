@@ -178,8 +178,7 @@ def _start(solver: Solver, examples: Sequence[_Example], wanted: Sequence[str]) 
 
 def _examples(task: Task) -> tuple[list[Tensor], list[Tensor | None]]:
     """Two batches of questions that differ in every axis that may vary, and their cells."""
-    with torch.random.fork_rng(devices=[]):
-        drawn, _ = task.generate(0, 0, _DRAWN, task.generator_modes[0])
+    drawn, _ = task.generate(0, 0, _DRAWN, task.generator_modes[0])
     if len(drawn) < sum(_BATCHES):
         raise UserError(f"the generator of {task.name} found too few puzzles to trace with")
     questions = torch.from_numpy(drawn).long()

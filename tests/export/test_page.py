@@ -4,6 +4,7 @@ import functools
 import http.server
 import json
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,9 +99,7 @@ def example(folder: Path, kind: str, level: str, number: int = 0) -> str:
     return json.loads((folder / "solvers.json").read_text())["puzzles"][kind][level][number]
 
 
-def test_it_is_small_and_a_second_export_replaces_it(folder, engine, tmp_path):
-    import zlib
-
+def test_it_is_small(folder):
     files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     assert sum(map(len, files)) < 25 * MEGABYTE
     assert sum(len(zlib.compress(content)) for content in files) < 12 * MEGABYTE
@@ -141,9 +140,7 @@ def test_a_maze_is_solved_on_a_narrow_screen(browser, folder, served):  # noqa: 
     write(page, "maze-30", lines)
     solve(page, 6)
     answer = Solver.from_pretrained("maze-none").solve(puzzle, 6)
-    assert page.answer().replace("S", " ").replace("G", " ") == answer.replace("S", " ").replace(
-        "G", " "
-    )
+    assert page.answer() == answer
     assert Maze().judge(*codes(Maze(), puzzle, answer)).valid.all()
     assert "solved at step" in page.find(".said").text
     assert page.fits(360)

@@ -3,18 +3,24 @@
 
 (function () {
   const { make, rules } = Focus;
-  const about = fetch("solvers.json").then((answer) => answer.json());
-  let worker = null;
+  let worker = null, about = null;
 
   function started() {
-    if (!worker) worker = new Worker("worker.js", { type: "module" });
-    return worker;
+    if (worker) return worker;
+    const fresh = new Worker("worker.js", { type: "module" });
+    fresh.onerror = () => { // it may not even have been asked to solve yet
+      if (worker === fresh) worker = null;
+      if (fresh.fail) fresh.fail();
+    };
+    return (worker = fresh);
   }
 
   Focus.ask = async function (path, body, signal) {
     if (location.protocol === "file:")
       throw new Error("A browser lets no page compute from a file. Serve the folder: python3 -m http.server");
+    about ||= fetch("solvers.json").then((answer) => answer.json());
     const { puzzles, ...rest } = await about.catch(() => {
+      about = null;
       throw new Error("The solvers did not load. Is the folder complete?");
     });
     const kindOf = (name) => rest.kinds.find(({ kind }) => kind === name);
@@ -53,7 +59,7 @@
         view.draw(frame);
         if (frame.step === steps) resolve(frames);
       };
-      mine.onerror = () => reject(new Error("The solver could not be started in this browser."));
+      mine.fail = () => reject(new Error("The solver could not be started in this browser."));
       // Ends the worker, which is in the midst of a step; what it has found so far is kept.
       signal.addEventListener("abort", () => {
         mine.terminate();
