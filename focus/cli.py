@@ -76,6 +76,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "focus.commands.backbone:list_",
         "List the language models known by name.",
     ),
+    "export onnx": (
+        "focus.commands.export:onnx",
+        "Write a solver as ONNX graphs: its start, a step, the decoder, and the whole of it.",
+    ),
+    "export page": (
+        "focus.commands.export:page",
+        "Write a folder for any static host that solves puzzles in the visitor's browser.",
+    ),
     "bench train": (
         "focus.commands.bench:train",
         "Measure updates/s of a recipe: focus bench train TASK[/BACKBONE][/METHOD] [flags].",

@@ -42,6 +42,8 @@ SLOW = (
     "evaluation/transfer/test_equality.py::test_a_completion_that_holds",
     "evaluation/transfer/test_equality.py::test_wrong_neighbours",
     "evaluation/transfer/test_run.py",
+    "export/test_onnx.py",
+    "export/test_page.py",
     "model/test_pretrained.py",
     "model/test_trm.py::test_gradients",
     "model/test_writer.py::test_a_writer_that_learned",

@@ -20,6 +20,8 @@ import pytest
 
 from focus.cli import main
 from focus.data.sources import Generated
+from focus.errors import UserError
+from focus.export.runtime import find_runtime
 from focus.model import pretrained
 
 ROOT = Path(__file__).parents[1]
@@ -58,6 +60,7 @@ SMALLER = [
     (r"^(focus transfer .*) --json", r"\1 --out own/%d --json"),
     (r"^(focus transfer gold .*)", r"\1 --out own/%d"),
     (r"^(focus reproduce (?!.*--dry-run).*)", r"\1 --dry-run"),
+    (r"^(focus export page \S+)$", r"\1 --checkpoint runs-out/mini-sudoku"),
     (r"CHECKPOINT", "runs-out/lm"),
     (r"^(focus serve .*) --port 0|^(focus serve.*)", r"\1\2 --port 0"),
 ]
@@ -131,6 +134,8 @@ def test_it_runs(command, place, monkeypatch):
     monkeypatch.setenv("FOCUS_DATA", str(place / "DIR"))
     if "smollm2" in command or re.match(r"focus serve$", command):
         smollm2()
+    if command.startswith("focus export page"):
+        onnxruntime_web()
     if "latin" in command:
         latin_squares(place / "site", monkeypatch)
         monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 60, 20))  # its search is slow
@@ -160,6 +165,14 @@ def smollm2() -> Path:
     return folder
 
 
+def onnxruntime_web() -> None:
+    """Skipped where no npm registry can be reached."""
+    try:
+        find_runtime()
+    except UserError as error:
+        pytest.skip(str(error))
+
+
 def python_of_pages() -> dict[str, str]:
     """The Python blocks of each page that has some, one after the other."""
     found = {page: re.findall(BLOCK, page.read_text(), re.DOTALL | re.M) for page in PAGES}
@@ -177,6 +190,8 @@ def test_the_python_of_a_page_runs(page, code, place, monkeypatch):
             code = code.replace(name, str(smollm2()))
         # An adapter of that model, in place of a run with it.
         code = code.replace("runs-out/lm/best", str(ROOT / "releases/sudoku-smollm2"))
+    if "onnx-out" in code:
+        assert main(["export", "onnx", "sudoku-none", "--out", "onnx-out"]) == 0
     exec(compile(code, page, "exec"), {"__name__": "page"})
 
 

@@ -111,8 +111,8 @@ class SwiGLU(nn.Module):
         length get slow kernels on a GPU.
         """
         up, down = self.up.weight.to(h.dtype).T.contiguous().T, self.down.weight.to(h.dtype)
-        gate, value = torch.bmm(up.expand(len(h), -1, -1), h).chunk(2, 1)
-        return torch.bmm(down.expand(len(h), -1, -1), functional.silu(gate) * value)
+        gate, value = torch.bmm(up.expand(h.shape[0], -1, -1), h).chunk(2, 1)
+        return torch.bmm(down.expand(h.shape[0], -1, -1), functional.silu(gate) * value)
 
 
 class Layer(nn.Module):
@@ -309,7 +309,7 @@ class TRM(Recurrence):
             {
                 "high": self.high_start.expand(shape).to(dtype),
                 "low": self.low_start.expand(shape).to(dtype),
-                "halt": z.new_full((len(z), 1), -5.0),
+                "halt": z.new_full((z.shape[0], 1), -5.0),
             },
         )
 

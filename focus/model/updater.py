@@ -206,7 +206,7 @@ class Updater(Recurrence):
         dtype = working_dtype(z.device)
         u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype)}
         if self.config.registers:
-            u["registers"] = self.register_start.expand(len(x.cell), -1, -1).to(dtype)
+            u["registers"] = self.register_start.expand(x.cell.shape[0], -1, -1).to(dtype)
         if self.config.hops:
             u["hops"] = z.new_zeros(*x.cell.shape, self.config.hop_width, dtype=dtype)
         return State(z, u)

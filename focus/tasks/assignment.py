@@ -248,12 +248,15 @@ class Assignment(Task):
         return easier
 
     # --------------------------------------------------- puzzles on the device
-    def unpack(self, rows: Rows) -> tuple[Problem, AssignmentTarget]:
+    def problem_of(self, codes: Int[Tensor, "batch cells"], cell: None = None) -> Problem:
         """Every cell is a token."""
-        clues = rows.question.long()
-        cell = torch.arange(clues.shape[1], device=clues.device).expand_as(clues)
-        x = Problem(clues, cell, torch.ones_like(clues, dtype=torch.bool))
-        return x, AssignmentTarget((rows.answer.long() - 1).clamp(min=0))
+        clues = codes.long()
+        own = torch.arange(clues.shape[1], device=clues.device).expand_as(clues)
+        return Problem(clues, own, torch.ones_like(clues, dtype=torch.bool))
+
+    def unpack(self, rows: Rows) -> tuple[Problem, AssignmentTarget]:
+        target = AssignmentTarget((rows.answer.long() - 1).clamp(min=0))
+        return self.problem_of(rows.question), target
 
     @property
     def category_sizes(self) -> tuple[int, ...]:
@@ -319,8 +322,10 @@ class Assignment(Task):
     def open_tokens(self, x: Problem) -> Bool[Tensor, "batch tokens"]:
         return x.grid == 0
 
-    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
-        return (answer + 1).cpu().numpy().astype(np.uint8)
+    def cell_codes(
+        self, answer: Int[Tensor, "batch tokens"], x: Problem
+    ) -> Int[Tensor, "batch cells"]:
+        return answer + 1
 
     def answer_tokens(self, codes: Codes, x: Problem) -> Int[Tensor, "batch tokens"]:
         return torch.as_tensor(codes, device=x.cell.device).long() - 1

@@ -154,8 +154,10 @@ class Task(ABC):
         """g_x: the answer that z states, a code per token."""
 
     @abstractmethod
-    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
-        """A decoded answer as cell codes, for rendering."""
+    def cell_codes(
+        self, answer: Int[Tensor, "batch tokens"], x: Problem
+    ) -> Int[Tensor, "batch cells"]:
+        """A decoded answer as cell codes."""
 
     @abstractmethod
     def obeys(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Bool[Tensor, " batch"]:
@@ -374,6 +376,22 @@ class Task(ABC):
         """x of questions (rows, cells), without any answer; on the CPU."""
         return self.unpack(self.pack(questions, np.zeros_like(questions)))[0]
 
+    def problem_of(
+        self, codes: Int[Tensor, "batch cells"], cell: Int[Tensor, "batch tokens"] | None = None
+    ) -> Problem:
+        """`problem` of codes that are a tensor already, nothing checked: what an export traces.
+
+        `cell` are the cells that tokens stand for, where a task says them (`token_cells`).
+        """
+        return self.unpack(Rows(codes.byte(), torch.zeros_like(codes).byte()))[0]
+
+    def token_cells(self, codes: Int[Tensor, "batch cells"]) -> Int[Tensor, "batch tokens"] | None:
+        """The cells that tokens stand for, with no more padding than the batch needs.
+
+        None where every cell is a token.
+        """
+        return None
+
     # --------------------------------------------------- puzzles on the device
     def augment(self, rows: TensorRecord, keys: Int[Tensor, " batch"]) -> TensorRecord:
         """A random symmetry of every puzzle, labels included; the identity if there is none."""
@@ -476,6 +494,10 @@ class Task(ABC):
     def open_tokens(self, x: Problem) -> Bool[Tensor, "batch tokens"]:
         """Tokens whose answer the puzzle does not give."""
         return x.mask
+
+    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: Problem) -> Codes:
+        """`cell_codes` on the host, for rendering."""
+        return self.cell_codes(answer, x).cpu().numpy().astype(np.uint8)
 
     def answer_tokens(self, codes: Codes, x: Problem) -> Int[Tensor, "batch tokens"] | None:
         """Cell codes, as a language model writes them, in the form of `decode`.

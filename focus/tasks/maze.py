@@ -38,6 +38,7 @@ from focus.tasks.maze_tokens import (
     MazeTarget,
     is_route,
     maze_problem,
+    open_cells,
     trace,
     unpack_mazes,
 )
@@ -314,8 +315,18 @@ class Maze(Task):
     def problem(self, questions: Codes) -> MazeProblem:
         self._check_tokens(questions)
         codes = torch.from_numpy(np.array(questions, np.int64))
+        return self.problem_of(codes, open_cells(codes != WALL, self.tokens))
+
+    def problem_of(
+        self, codes: Int[Tensor, "batch cells"], cell: Int[Tensor, "batch tokens"]
+    ) -> MazeProblem:
         start, goal = ((codes == code).byte().argmax(1, keepdim=True) for code in (START, GOAL))
-        return maze_problem(codes != WALL, start, goal, self.size, self.tokens)
+        return maze_problem(codes != WALL, start, goal, self.size, cell)
+
+    def token_cells(self, codes: Int[Tensor, "batch cells"]) -> Int[Tensor, "batch tokens"]:
+        is_wall = codes == WALL
+        order = torch.arange(self.cells, device=codes.device) + is_wall * self.cells
+        return order.argsort(1)[:, : (~is_wall).sum(1).max().item()]
 
     def _check_tokens(self, questions: Codes) -> None:
         most = int((questions != WALL).sum(1).max(initial=0))
@@ -450,7 +461,7 @@ class Maze(Task):
         direction = self.decoder_scores(z, x).argmax(-1)  # first in order on exact ties
         neighbour = x.neighbour.expand(*direction.shape, 4)
         successor = neighbour.gather(-1, direction[..., None])[..., 0]
-        own = torch.arange(self.tokens, device=z.device)
+        own = torch.arange(z.shape[-2], device=z.device)
         stay = (x.kind == START) | ~x.traversable.any(-1)
         successor = torch.where(stay, own, successor)
         goal = x.goal.expand(successor.shape[:-1])
@@ -465,10 +476,12 @@ class Maze(Task):
     def open_tokens(self, x: MazeProblem) -> Bool[Tensor, "batch tokens"]:
         return x.free
 
-    def answer_codes(self, answer: Int[Tensor, "batch tokens"], x: MazeProblem) -> Codes:
+    def cell_codes(
+        self, answer: Int[Tensor, "batch tokens"], x: MazeProblem
+    ) -> Int[Tensor, "batch cells"]:
         marked = torch.where((answer > 0) & x.free, PATH, x.kind)
         # Padding tokens point to walls: writing their code 0 changes nothing.
-        return x.grid.scatter(1, x.cell, marked).cpu().numpy().astype(np.uint8)
+        return x.grid.scatter(1, x.cell, marked)
 
     def answer_tokens(self, codes: Codes, x: MazeProblem) -> Int[Tensor, "batch tokens"]:
         of_token = torch.as_tensor(codes, device=x.cell.device).long().gather(1, x.cell)

@@ -74,19 +74,22 @@ def trace(
     return visited.scatter(-1, last, 1).bool(), last[..., 0]
 
 
+def open_cells(is_open: Bool[Tensor, "batch cells"], tokens: int) -> Int[Tensor, "batch tokens"]:
+    """The open cells in reading order, padded to `tokens` with walls."""
+    return torch.argsort(is_open.logical_not().byte(), dim=1, stable=True)[:, :tokens]
+
+
 def maze_problem(
     is_open: Bool[Tensor, "batch cells"],
     start_cell: Int[Tensor, "batch 1"],
     goal_cell: Int[Tensor, "batch 1"],
     size: int,
-    tokens: int,
+    cell: Int[Tensor, "batch tokens"],
 ) -> MazeProblem:
-    """x of mazes, open cells padded to `tokens`."""
-    batch = len(is_open)
-    # Open cells first, in reading order; then the inverse map, token of a cell.
-    cell = torch.argsort(is_open.logical_not().byte(), dim=1, stable=True)[:, :tokens]
-    number = torch.arange(tokens, device=is_open.device).expand(batch, tokens)
+    """x of mazes, whose tokens stand for the cells of `open_cells`."""
+    number = torch.arange(cell.shape[1], device=cell.device).expand_as(cell)
     mask = number < is_open.sum(1, keepdim=True)
+    # The inverse map: token of a cell.
     token_of = torch.zeros_like(is_open, dtype=torch.long).scatter(1, cell, number)
     start, goal = token_of.gather(1, start_cell), token_of.gather(1, goal_cell)
     kind = mask.long().scatter(1, start, START).scatter(1, goal, GOAL)
@@ -110,7 +113,9 @@ def unpack_mazes(rows: MazeRows, size: int, tokens: int) -> tuple[MazeProblem, M
     """x and y* of stored mazes."""
     code = rows.code[:, 0].long()
     start_cell = (code == ROOT).byte().argmax(1, keepdim=True)
-    x = maze_problem(code != BLOCKED, start_cell, rows.goal[:, :1].long(), size, tokens)
+    is_open = code != BLOCKED
+    cell = open_cells(is_open, tokens)
+    x = maze_problem(is_open, start_cell, rows.goal[:, :1].long(), size, cell)
     return x, _target(code.gather(1, x.cell), x)
 
 
@@ -144,7 +149,7 @@ def is_route(marked: Bool[Tensor, "batch tokens"], x: MazeProblem) -> Bool[Tenso
     ends = (x.kind == START) | (x.kind == GOAL)
     regular = ((degree == torch.where(ends, 1, 2)) | ~marked).all(-1)
     # Edge (i, s) leads from i to its neighbour j; from there on to the link that is not back.
-    onward = linked[torch.arange(len(marked), device=marked.device)[:, None, None], x.neighbour]
+    onward = linked[torch.arange(marked.shape[0], device=marked.device)[:, None, None], x.neighbour]
     back = functional.one_hot(neighbours.reverse, 4).bool()
     onward = onward & ~back
     edge = x.neighbour * 4 + onward.byte().argmax(-1)
@@ -153,6 +158,6 @@ def is_route(marked: Bool[Tensor, "batch tokens"], x: MazeProblem) -> Bool[Tenso
     first = x.start * 4 + linked.gather(1, x.start[:, None, None].expand(-1, 1, 4))[
         :, 0
     ].byte().argmax(-1)
-    followed, _ = trace(edge, first, math.ceil(math.log2(tokens)))
+    followed, _ = trace(edge, first, math.ceil(math.log2(x.grid.shape[1])))
     both_ends = (marked | ~ends).all(-1)
     return regular & both_ends & (followed.sum(-1) == marked.sum(-1) - 1)

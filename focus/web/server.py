@@ -33,6 +33,7 @@ from focus.data.examples import LEVELS, example
 from focus.errors import UserError
 from focus.tasks.base import Codes, Task
 from focus.web.job_queue import BusyError, JobQueue, OutOfTimeError
+from focus.web.kinds import by_kind, describe, most_steps
 from focus.web.page import ASSETS, asset, standalone
 from focus.web.repair import NamedSolver, show_repairs
 
@@ -154,9 +155,7 @@ class Site:
         self.against, self.limits = against, limits
         self.job_queue = JobQueue(limits.places, limits.seconds)
         self.generator = JobQueue(limits.places, limits.seconds)
-        self.kinds: dict[str, list[NamedSolver]] = {}
-        for named in solvers:
-            self.kinds.setdefault(named.kind, []).append(named)
+        self.kinds = by_kind(solvers)
 
     def _task(self, kind: object) -> Task:
         if not isinstance(kind, str) or kind not in self.kinds:
@@ -175,23 +174,7 @@ class Site:
 
     async def checkpoints(self, request: Request) -> Response:
         """What is loaded."""
-        kinds = [
-            {
-                "kind": kind,
-                "task": group[0].solver.task.name,
-                "side": int(kind.rpartition("-")[2]),
-                **(group[0].solver.task.page_view or {}),
-                "checkpoints": [
-                    {
-                        "name": named.name,
-                        "steps": min(named.config.eval_steps, self._most_steps(named)),
-                        "most": self._most_steps(named),
-                    }
-                    for named in group
-                ],
-            }
-            for kind, group in self.kinds.items()
-        ]
+        kinds = describe(self.kinds, self.limits.steps)
         limits = {"seconds": self.limits.seconds}
         about = {"kinds": kinds, "levels": LEVELS, "against": self.against, "limits": limits}
         return JSONResponse(about)
@@ -219,7 +202,7 @@ class Site:
         """The repair of a puzzle by one or two checkpoints."""
         body = await self._body(request)
         chosen = self._chosen(body.get("checkpoints"))
-        most = min(self._most_steps(named) for named in chosen)
+        most = min(most_steps(named, self.limits.steps) for named in chosen)
         steps = body.get("steps", min(chosen[0].config.eval_steps, most))
         if type(steps) is not int or not 1 <= steps <= most:
             raise UserError(f"steps is a number from 1 to {most}, not {steps!r:.40}")
@@ -231,12 +214,6 @@ class Site:
 
         answer = await _finished(request, self.job_queue.submit(job))
         return Response(answer, media_type="application/json")
-
-    def _most_steps(self, named: NamedSolver) -> int:
-        """The limit for a solver: a step costs in proportion to the tokens, a TRM's far more."""
-        solver = named.solver
-        most = self.limits.steps * 100 // (solver.updater.relative_step_time * solver.task.tokens)
-        return max(1, min(self.limits.steps, most))
 
     def _chosen(self, names: object) -> list[NamedSolver]:
         loaded_names = ", ".join(self.solvers)

@@ -151,6 +151,7 @@
   }
 
   async function ask(path, body, signal) {
+    if (Focus.ask) return Focus.ask(path, body, signal); // a page without a server, see engine.js
     const options = body && {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal,
     };

@@ -1,0 +1,67 @@
+"""`focus export`: solvers for elsewhere, as ONNX graphs or as a page that needs no server."""
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from focus.commands.evaluate import load_checkpoint
+from focus.errors import UserError
+from focus.folders import check_replaceable
+from focus.model.solver import solver_of
+
+Word = Annotated[str, tyro.conf.Positional]
+
+
+def onnx(checkpoint: Word, out: str = "onnx-out") -> None:
+    """Write a solver as ONNX graphs: its start, a step, the decoder, and the whole of it.
+
+    Args:
+        checkpoint: a released name, a checkpoint folder, a run's folder (its best checkpoint),
+            or a hub id. With a language model there is no whole: the model stays outside.
+        out: folder to write; a new or empty one, or an earlier export.
+    """
+    folder = Path(out)
+    _check(folder)
+    from focus.export.onnx import write_graphs
+
+    model, _ = load_checkpoint(checkpoint, None)
+    for file in write_graphs(solver_of(model, checkpoint), checkpoint, folder):
+        print(f"{file} ({file.stat().st_size / 1e6:.1f} MB)")
+
+
+def page(
+    folder: Word, checkpoint: tuple[str, ...] = (), runtime: str | None = None
+) -> None:  # fmt: skip
+    """Write a folder for any static host that solves puzzles in the visitor's browser.
+
+    Args:
+        folder: folder to write; a new or empty one, or an earlier export.
+        checkpoint: solvers without a language model; default sudoku-none and maze-none.
+        runtime: onnxruntime-web, as the .tgz of npm pack or its folder; default from the npm
+            registry, once.
+    """
+    target = Path(folder)
+    _check(target)
+    from focus.export.page import check_solver, write_page
+    from focus.export.runtime import find_runtime
+    from focus.web.repair import name_solvers
+
+    names = checkpoint or ("sudoku-none", "maze-none")
+    solvers = name_solvers([(name, *load_checkpoint(name, None)) for name in names])
+    for named in solvers:
+        check_solver(named)
+    whole, compressed = write_page(solvers, target, find_runtime(runtime))
+    print(f"{target}: {whole / 1e6:.1f} MB, {compressed / 1e6:.1f} MB compressed")
+    print(f"to look at it: python3 -m http.server --directory {target}")
+
+
+def _check(folder: Path) -> None:
+    """Find out before minutes of work whether its result can be written."""
+    missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"this needs the package {' and '.join(missing)}: pip install 'focus-solver[export]'"
+        )
+    check_replaceable(folder)
