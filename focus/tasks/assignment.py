@@ -250,13 +250,12 @@ class Assignment(Task):
     # --------------------------------------------------- puzzles on the device
     def problem_of(self, codes: Int[Tensor, "batch cells"], cell: None = None) -> Problem:
         """Every cell is a token."""
-        clues = codes.long()
-        own = torch.arange(clues.shape[1], device=clues.device).expand_as(clues)
-        return Problem(clues, own, torch.ones_like(clues, dtype=torch.bool))
+        own = torch.arange(codes.shape[1], device=codes.device).expand_as(codes)
+        return Problem(codes, own, torch.ones_like(codes, dtype=torch.bool))
 
     def unpack(self, rows: Rows) -> tuple[Problem, AssignmentTarget]:
         target = AssignmentTarget((rows.answer.long() - 1).clamp(min=0))
-        return self.problem_of(rows.question), target
+        return self.problem_of(rows.question.long()), target
 
     @property
     def category_sizes(self) -> tuple[int, ...]:
