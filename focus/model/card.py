@@ -1,7 +1,8 @@
 """The model card of a checkpoint: what it is, how to use it, what was measured."""
 
 from focus.model.base import SolverConfig
-from focus.model.pretrained import SMOLLM2, public_name
+from focus.model.install import INSTALLABLE
+from focus.model.pretrained import public_name
 from focus.tasks.base import Task
 
 _FIELDS = ("control", "steps", "n", "exact", "low", "high")
@@ -56,10 +57,10 @@ def _what(task: Task, config: SolverConfig) -> str:
         f"{encoder} encodes the puzzle; a recurrent updater of width {config.updater.width} "
         "revises an explicit answer, again and again."
     )
-    if name == SMOLLM2:
+    if name in INSTALLABLE:
         text += (
-            " The language model's weights were dequantised from a Q4_1 file; the hub's own "
-            "weights differ slightly."
+            " The language model's weights were dequantised from a "
+            f"{INSTALLABLE[name].quantization} file; the hub's own weights differ slightly."
         )
     return text
 
