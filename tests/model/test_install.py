@@ -150,7 +150,11 @@ def test_a_source_package_which_pip_would_run_is_refused(index, tmp_path):
     next(index.glob("*part2*")).unlink()
     source = tmp_path / "focus-test-part2-1.0"
     source.mkdir()
-    (source / "setup.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')")
+    (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: focus-test-part2\nVersion: 1.0")
+    (source / "backend.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')")
+    build = {"requires": [], "build-backend": "backend", "backend-path": ["."]}
+    lines = [f"{key} = {json.dumps(value)}" for key, value in build.items()]
+    (source / "pyproject.toml").write_text("\n".join(["[build-system]", *lines]))
     with tarfile.open(index / "focus-test-part2-1.0.tar.gz", "w:gz") as archive:
         archive.add(source, source.name)
     with pytest.raises(UserError, match="could not download focus-test-part2"):
