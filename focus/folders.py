@@ -55,6 +55,11 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)  # a full disk gets its space back
 
 
+def discard_unfinished(folder: Path) -> None:
+    """Remove what a killed process had written of a folder, which may be large."""
+    shutil.rmtree(_beside(folder)[0], ignore_errors=True)
+
+
 def find_folder(folder: Path) -> Path | None:
     """The folder, or the one it was about to replace when the process was killed."""
     if not folder.name:

