@@ -27,7 +27,7 @@ from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.run import by_execution
 from focus.evaluation.transfer.store import Scored, Store
 from focus.files import write_text
-from focus.model.pretrained import installed
+from focus.model.install import installed
 
 _TASK = """
 include: {harness}/tasks/cruxeval/cruxeval_common_yaml

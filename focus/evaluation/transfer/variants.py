@@ -20,7 +20,8 @@ from focus.errors import UserError
 from focus.files import read_object, sha256
 from focus.folders import MANIFEST
 from focus.model.checkpoint import checkpoint_folder, fetch
-from focus.model.pretrained import SMOLLM2, Codec, load_language_model, short_name
+from focus.model.install import SMOLLM2
+from focus.model.pretrained import Codec, load_language_model, short_name
 
 _WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
