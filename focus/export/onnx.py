@@ -14,7 +14,7 @@ import contextlib
 import dataclasses
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,13 +100,14 @@ class _Example:
 class _Start(nn.Module):
     """Question (and its cells, and what a language model has read) to what a rollout needs."""
 
-    def __init__(self, solver: Solver, wanted: Sequence[str]):
+    def __init__(self, solver: Solver, given: Iterable[str], wanted: Iterable[str]):
         super().__init__()
-        self.solver, self.output_names = solver, list(wanted)
+        self.solver, self.names, self.output_names = solver, list(given), list(wanted)
 
-    def forward(self, question: Tensor, cell: Tensor | None = None, reading: Tensor | None = None):
-        x = self.solver.task.problem_of(question, cell)
-        conditioning = self.solver.encode(x, reading)
+    def forward(self, *values: Tensor):
+        given = dict(zip(self.names, values, strict=True))
+        x = self.solver.task.problem_of(given["question"], given.get("cell"))
+        conditioning = self.solver.encode(x, given.get("reading"))
         example = _Example(x, conditioning, self.solver.updater.initial(x))
         return tuple(example.tensors()[name] for name in self.output_names)
 
@@ -120,8 +121,8 @@ class _Cells(nn.Module):
         super().__init__()
         self.task = task
 
-    def forward(self, question: Tensor):
-        return self.task.token_cells(question)
+    def forward(self, *values: Tensor):
+        return self.task.token_cells(*values)
 
 
 class _Step(nn.Module):
@@ -169,7 +170,7 @@ def _start(solver: Solver, examples: Sequence[_Example], wanted: Sequence[str]) 
             inputs["cell"] = example.x.cell
         if solver.language_model is not None:
             inputs["reading"] = solver.backbone.read(example.x)
-    start = _trace(_Start(solver, wanted), given)
+    start = _trace(_Start(solver, given[0], wanted), given)
     if leaves_out and solver.language_model is None:
         cells = _trace(_Cells(solver.task), [{"question": inputs["question"]} for inputs in given])
         start = joined(cells, start)
@@ -211,12 +212,11 @@ def _trace(module: Any, examples: Sequence[dict[str, Tensor]]) -> ModelProto:
         }
         for name, value in first.items()
     ]
-    takes_any = isinstance(module, _Step | _Decode)
     with _quiet():
         program = torch.onnx.export(
             module, tuple(first.values()), dynamo=True, verbose=False, opset_version=_OPSET,
             input_names=list(first), output_names=list(module.output_names),
-            dynamic_shapes=(tuple(shapes),) if takes_any else tuple(shapes),
+            dynamic_shapes=(tuple(shapes),),
         )  # fmt: skip
     assert program is not None  # it would be with a file to write to
     model = program.model_proto
