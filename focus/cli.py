@@ -115,6 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run_command.set(main)
     try:
         run = _parse(name, words[len(name.split()) :])
+        if "torch" in sys.modules:
+            from focus.commands.threads import use_idle_cores
+
+            use_idle_cores()
         run()
         return 0
     except UserError as error:
@@ -215,9 +219,9 @@ def _value(flag: str, words: Sequence[str]) -> str:
 def _no_command(words: Sequence[str]) -> int:
     """Help, version, or a word that is no command."""
     if words and words[0] == "--version":
-        from importlib.metadata import version
+        import focus
 
-        print(f"focus {version('focus-solver')}")
+        print(f"focus {focus.__version__}")
         return 0
     wants_help = not words or words[0] in ("-h", "--help", "help")
     groups = {command.split()[0] for command in COMMANDS}
