@@ -33,7 +33,7 @@ from focus.data.examples import LEVELS, example
 from focus.errors import UserError
 from focus.tasks.base import Codes, Task
 from focus.web.job_queue import BusyError, JobQueue, OutOfTimeError
-from focus.web.page import ASSETS, asset, standalone
+from focus.web.page import ASSETS, asset, project_links, standalone
 from focus.web.repair import NamedSolver, show_repairs
 
 Result = TypeVar("Result")
@@ -179,8 +179,7 @@ class Site:
             {
                 "kind": kind,
                 "task": group[0].solver.task.name,
-                "side": int(kind.rpartition("-")[2]),
-                **(group[0].solver.task.page_view or {}),
+                **group[0].solver.task.page_view,
                 "checkpoints": [
                     {
                         "name": named.name,
@@ -193,7 +192,10 @@ class Site:
             for kind, group in self.kinds.items()
         ]
         limits = {"seconds": self.limits.seconds}
-        about = {"kinds": kinds, "levels": LEVELS, "against": self.against, "limits": limits}
+        about = {
+            "kinds": kinds, "levels": LEVELS, "against": self.against, "limits": limits,
+            "links": project_links(),
+        }  # fmt: skip
         return JSONResponse(about)
 
     async def example(self, request: Request) -> Response:

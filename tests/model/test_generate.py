@@ -56,7 +56,9 @@ def test_a_completion_is_given_as_soon_as_it_has_ended():
         for write in (static_generation.write, generate._write_growing):
             pieces = [numbers.tolist() for numbers, _ in write(_model()[0], ids, mask, 40, [end])]
             assert pieces[0] == early
-            assert sorted(sum(pieces, [])) == list(range(len(prompts)))
+            assert sorted(number for piece in pieces for number in piece) == list(
+                range(len(prompts))
+            )
     calls = []
     model.register_forward_hook(lambda *given: calls.append(1))
     first = next(generate.complete_in_pieces(model, prompts, 40, [end], "cpu"))
