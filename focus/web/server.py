@@ -270,9 +270,9 @@ class Site:
         try:
             value = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise UserError("the request is no JSON") from error
+            raise UserError("the request is not JSON") from error
         if not isinstance(value, dict):
-            raise UserError("the request is no JSON object")
+            raise UserError("the request is not a JSON object")
         return value
 
 

@@ -51,7 +51,7 @@ def test_an_example_is_short(name):
     [
         ("foo = latin_squares:LatinSquares", "calls itself 'latin': its name must be that of its"),
         ("foo = latin_squares:nothing", "fails to load: .* has no attribute 'nothing'"),
-        ("foo = latin_squares:UserError", "is no class derived from Task"),
+        ("foo = latin_squares:UserError", "is not a class derived from Task"),
         ("foo = focus.tasks.base:Task", "lacks .*cells"),
         ("foo = focus.tasks.assignment:Assignment", "lacks classes, groups"),
     ],
