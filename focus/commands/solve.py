@@ -39,9 +39,9 @@ _FILE_NAME = r".*/.*|.*\.[a-z][a-z0-9]+"  # what cannot be a puzzle
 def solve(
     puzzle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PUZZLE")] = "-",
     task: str | None = None, checkpoint: str | None = None, steps: int | None = None,
-    watch: bool = False, early_stop: bool = False, symmetry_retries: int = 0, example: str | None = None,
-    seed: int = 0, json: bool = False, html: str | None = None, svg: str | None = None,
-    against: str | None = None,
+    watch: bool = False, early_stop: bool = False, symmetry_retries: int = 0,
+    example: str | None = None, seed: int = 0, json: bool = False, html: str | None = None,
+    svg: str | None = None, against: str | None = None,
 ) -> None:  # fmt: skip
     """Solve one puzzle and watch its repair.
 
