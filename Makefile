@@ -1,4 +1,4 @@
-# make run: the main job. make test: what CI runs. Both set everything up themselves.
+# make run: the main job, three minutes. make test: what CI runs. Both set everything up themselves.
 PYTHON ?= python3
 BIN := .venv/bin
 # Another index to take torch from, such as https://download.pytorch.org/whl/cpu.
@@ -20,18 +20,25 @@ install: .venv/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
-# Puzzles first, then the released solvers on some that they have not seen, then a training of our own.
+# What a newcomer sees first: needs no language model and no data. The times are those of two idle cores.
+SAY = @printf '\n\033[1m%s\033[0m\n'
 run: install
-	$(BIN)/focus data prepare --task sudoku --out data-out
-	$(BIN)/focus data prepare --task maze --out data-out
-	$(BIN)/focus backbone install smollm2-135m
-	$(BIN)/focus eval sudoku-smollm2 --data data-out --limit 30 --steps 16,64,128
-	$(BIN)/focus solve --task sudoku --example extreme --watch --html runs-out/sudoku.html
-	$(BIN)/focus solve --task maze --example hard --watch --html runs-out/maze.html
+	$(SAY) "1 of 6: a solver that comes with the package repairs a hard Sudoku, step by step (10 seconds)"
+	$(BIN)/focus solve --task sudoku --example extreme --checkpoint sudoku-none --watch --html runs-out/sudoku.html
+	$(SAY) "2 of 6: another one finds the shortest way through a maze (10 seconds)"
+	$(BIN)/focus solve --task maze --example hard --checkpoint maze-none --watch --html runs-out/maze.html
+	$(SAY) "3 of 6: how many of 30 unseen Sudokus are solved after K = 4, 16 and 64 steps? (20 seconds)"
+	$(BIN)/focus eval sudoku-none --limit 30 --steps 4,16,64
+	$(SAY) "4 of 6: train a solver of your own for 4x4 Sudokus; a stopped training goes on (90 seconds)"
 	$(BIN)/focus train mini-sudoku --out runs-out/mini-sudoku --resume
+	$(SAY) "5 of 6: test it on puzzles that it has not seen (5 seconds)"
 	$(BIN)/focus eval runs-out/mini-sudoku --steps 1,2,4,8,16 --out runs-out/mini-sudoku/eval
+	$(SAY) "6 of 6: tables and figures of that run (10 seconds)"
 	$(BIN)/focus report runs-out/mini-sudoku --out runs-out/report
-	@echo "look at runs-out/report/mini/report.md and, in a browser, at runs-out/sudoku.html and runs-out/maze.html"
+	@printf '\n%s\n' "Done. Look at:" \
+	  "  runs-out/sudoku.html, runs-out/maze.html   the repairs, in a browser" \
+	  "  runs-out/report/mini/report.md             tables and figures of your training" \
+	  "Next: $(BIN)/focus serve to enter puzzles of your own, $(BIN)/focus --help for everything else."
 
 # While working: what takes no seconds.
 test-fast: install

@@ -28,7 +28,8 @@ nothing else there; progress goes to standard error.
 
 Three variables of the environment count: `FOCUS_DATA` is the source of puzzles where no `--data`
 is given, `FOCUS_CACHE` the folder of converted language models and cached soft targets of teachers
-(default `~/.cache/focus`), `OMP_NUM_THREADS` the threads of PyTorch.
+(default `~/.cache/focus`), `OMP_NUM_THREADS` the threads of PyTorch (default: as many as cores
+are idle when the command starts).
 """
 SETTINGS = """\
 ## Settings of a run

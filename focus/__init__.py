@@ -19,6 +19,8 @@ imported in no time.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+__version__: str  # of the installed package; read when it is asked for
+
 if TYPE_CHECKING:
     from focus.evaluation.puzzles import evaluate
     from focus.model.solver import Solver
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from focus.training.config import RunConfig
     from focus.training.loop import Trainer
 
-__all__ = ["Maze", "RunConfig", "Solver", "Sudoku", "Task", "Trainer", "evaluate", "recipe"]
+__all__ = [
+    "Maze", "RunConfig", "Solver", "Sudoku", "Task", "Trainer", "__version__", "evaluate", "recipe",
+]  # fmt: skip
 
 _HOMES = {
     "Maze": "focus.tasks",
@@ -42,6 +46,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("focus-solver")
     if name not in _HOMES:
         raise AttributeError(f"module 'focus' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "diagnose": (
         "focus.commands.diagnose:diagnose_",
-        "What happens along a rollout: for solvers that drift, wind up or lose what they solved.",
+        "Find what goes wrong along a rollout: drift, runaway logits, solved puzzles lost again.",
     ),
     "transfer": (
         "focus.commands.transfer:transfer",
@@ -58,7 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "data prepare": (
         "focus.commands.data:prepare",
-        "Write the train, validation and test files of a protocol, with the drawn ids.",
+        "Write train, validation and test puzzles as files, with the ids of the rows drawn.",
     ),
     "data generate": (
         "focus.commands.data:generate",
@@ -123,6 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run_command.set(main)
     try:
         run = _parse(name, words[len(name.split()) :])
+        if "torch" in sys.modules:
+            from focus.commands.threads import use_idle_cores
+
+            use_idle_cores()
         run()
         return 0
     except UserError as error:
@@ -183,9 +187,9 @@ def _parse(name: str, words: Sequence[str]) -> Callable[[], None]:
 
 
 # What tyro's error box says, without its frame, and how we say it.
-_MISSING = r"Missing from [^:]*: \S+ (.*?)\.? \(required\)"
+_MISSING = r"Missing from [^:]*: (\S+) (.*?)\.? \(required\)"
 _BAD_VALUE = r"Error parsing (--\S+): .* Argument helptext: --\S+ (\[[A-Z\[\]. ]+\]|\S+)"
-_BAD_CHOICE = r"invalid choice .* for argument '(--\S+)'\. Expected one of \((.*?),?\)\."
+_BAD_CHOICE = r"invalid choice .* for argument '(--\S+)'\. Expected one of \((.*?),?\)"
 _NO_VALUE = r"Missing value for argument '(--\S+)'\. Expected (\d+)"
 _UNKNOWN = r"Unrecognized options: (.*?)(?: Perhaps| For full|$)"
 _KINDS = {"INT": "a whole number", "FLOAT": "a number"}
@@ -195,7 +199,7 @@ def _explain(box: str, words: Sequence[str]) -> str:
     """What is wrong with the words of a command, in one line, from tyro's error box."""
     text = " ".join(re.sub(r"[─│╭╮╰╯]|^[|+]|[|+]$|-{5,}", " ", box, flags=re.MULTILINE).split())
     if found := re.search(_MISSING, text):
-        return f"a word is missing: {found[1]}"
+        return f"{found[1]} is missing: {found[2]}"
     if found := re.search(_BAD_VALUE, text):
         kind = found[2].removeprefix("{None}|")
         return f"{found[1]} takes {_KINDS.get(kind, kind)}, not {_value(found[1], words)!r}"
@@ -206,7 +210,9 @@ def _explain(box: str, words: Sequence[str]) -> str:
         return f"{found[1]} needs {counted(int(found[2]), 'value')}"
     near = re.search(r"Perhaps you meant: (--[\w.-]+)", text)
     found = re.search(_UNKNOWN, text)
-    unknown = f"unknown words: {found[1]}" if found else text.partition(" For full")[0].rstrip(".")
+    unknown = (
+        f"unknown arguments: {found[1]}" if found else text.partition(" For full")[0].rstrip(".")
+    )
     return f"{unknown}; did you mean {near[1]}?" if near else unknown
 
 
@@ -223,9 +229,9 @@ def _value(flag: str, words: Sequence[str]) -> str:
 def _no_command(words: Sequence[str]) -> int:
     """Help, version, or a word that is no command."""
     if words and words[0] == "--version":
-        from importlib.metadata import version
+        import focus
 
-        print(f"focus {version('focus-solver')}")
+        print(f"focus {focus.__version__}")
         return 0
     wants_help = not words or words[0] in ("-h", "--help", "help")
     groups = {command.split()[0] for command in COMMANDS}
@@ -234,8 +240,9 @@ def _no_command(words: Sequence[str]) -> int:
         near = ", ".join(inside or COMMANDS)
         print(f"focus: no command {' '.join(words[:2])!r}; commands: {near}", file=sys.stderr)
         return 2
-    print("usage: focus COMMAND [flags]; focus COMMAND --help explains one")
-    print(f"{FLAG}, with any command, lets code run that comes with a language model\n")
+    print("usage: focus COMMAND [flags]; focus COMMAND --help explains a command")
+    print("try:   focus solve --example extreme --checkpoint sudoku-none --watch")
+    print(f"{FLAG}, with any command, runs Python code that a language model comes with\n")
     width = max(len(command) for command in COMMANDS)
     for command in inside or COMMANDS:
         print(f"  {command:<{width}}  {COMMANDS[command][1]}")

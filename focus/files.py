@@ -78,7 +78,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"{path} is damaged: it is no text") from error
+        raise UserError(f"{path} is damaged: it is not text") from error
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -91,7 +91,7 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise UserError(f"{where} is damaged: {reason}") from error
     if not isinstance(value, dict):
-        raise UserError(f"{where} is damaged: it is no JSON object")
+        raise UserError(f"{where} is damaged: it is not a JSON object")
     return value
 
 

@@ -101,7 +101,7 @@ def check_replaceable(folder: Path) -> None:
 def check_folder(folder: Path) -> None:
     """Refuse a folder of which a file is missing, truncated or altered, by name."""
     if not (folder / MANIFEST).is_file():
-        raise UserError(f"{folder} is no checkpoint: it has no {MANIFEST}")
+        raise UserError(f"{folder} is not a checkpoint: it has no {MANIFEST}")
     hashes = read_object(folder / MANIFEST)
     if not hashes:
         raise UserError(f"{folder / MANIFEST} is damaged: it lists no files")

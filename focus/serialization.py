@@ -28,9 +28,9 @@ def read_values(path: Path) -> dict[str, Any]:
         version = values.pop("format")
         name = values["task"].pop("name")
     except (KeyError, AttributeError, TypeError) as error:
-        raise UserError(f"{path} is no run config ({error})") from error
+        raise UserError(f"{path} is not a run config ({error})") from error
     if not isinstance(name, str):
-        raise UserError(f"{path} is no run config: the task's name is {name!r:.40}")
+        raise UserError(f"{path} is not a run config: the task's name is {name!r:.40}")
     if version != FORMAT:
         raise UserError(f"{path} has format {version!r:.40}; this version reads format {FORMAT}")
     values["task"] = build(task_class(name), values["task"], path)

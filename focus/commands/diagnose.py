@@ -3,13 +3,11 @@
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from focus.commands.evaluate import check_split, load_checkpoint, load_puzzles
+from focus.commands.evaluate import CheckpointWord, check_split, load_checkpoint, load_puzzles
 from focus.commands.output import print_json, progress_lines
 from focus.evaluation.diagnose import Diagnosis, diagnose
 from focus.files import check_writable, json_text, write_text
@@ -18,11 +16,11 @@ from focus.model.solver import solver_of
 
 
 def diagnose_(
-    checkpoint: Annotated[str, tyro.conf.Positional], task: str | None = None,
+    checkpoint: CheckpointWord, task: str | None = None,
     data: str | None = None, split: str = "validation", steps: int = 1024, limit: int = 200,
     out: str | None = None, json: bool = False,
 ) -> None:  # fmt: skip
-    """What happens along a rollout: for solvers that drift, wind up or lose what they solved.
+    """Find what goes wrong along a rollout: drift, runaway logits, solved puzzles lost again.
 
     Args:
         checkpoint: a released name, a checkpoint folder, a run's folder (its best checkpoint),

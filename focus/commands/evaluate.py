@@ -29,7 +29,7 @@ from focus.serialization import to_json
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import holds_a_run
 
-Word = Annotated[str, tyro.conf.Positional]
+CheckpointWord = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="CHECKPOINT")]
 
 
 def _training_source(config: RunConfig) -> str | None:
@@ -82,8 +82,8 @@ def load_puzzles(
 
 
 def eval_(
-    checkpoint: Word, task: str | None = None, data: str | None = None, split: str = "test",
-    steps: str = "", early_stop: bool = False, symmetry_retries: int = 0,
+    checkpoint: CheckpointWord, task: str | None = None, data: str | None = None,
+    split: str = "test", steps: str = "", early_stop: bool = False, symmetry_retries: int = 0,
     limit: int | None = None, control: str = "none", out: str | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
@@ -101,9 +101,9 @@ def eval_(
             as all steps, and several times faster.
         symmetry_retries: where an answer breaks the rules, solve the puzzle again under so many
             symmetries at most, and take the first answer that does not (sudoku).
-        limit: only so many puzzles.
-        control: does the language model matter? R zeroed, R shuffled (between puzzles), or
-            adapter-off; the size of the adapter is told too.
+        limit: only the first so many puzzles.
+        control: whether the language model matters: zeroed (its encoding R set to 0), shuffled (R
+            of another puzzle), or adapter-off; prints the size of the adapter too.
         out: folder for all answers and rates, for focus report.
         json: print one JSON object instead of a table.
     """

@@ -12,7 +12,8 @@ from focus.report.runs import Evaluated, Transferred, find_results
 
 
 def report(
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional], out: str = "runs-out/report"
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    out: str = "runs-out/report",
 ) -> None:
     """Build the paper's tables and figures, and our own, from evaluated runs.
 

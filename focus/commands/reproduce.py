@@ -16,7 +16,8 @@ from focus.reproduce.plan import Job, make_plan
 
 
 def reproduce(
-    target: Annotated[str, tyro.conf.Positional], scale: Literal["mini", "full"] = "mini",
+    target: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TARGET")],
+    scale: Literal["mini", "full"] = "mini",
     out: str | None = None, data: str | None = None, dry_run: bool = False,
     allow_code: bool = False, launcher: Literal["local", "slurm"] = "local", gpus: int = 1,
     hours: float = 24.0, partition: str = "",
@@ -32,8 +33,8 @@ def reproduce(
         scale: mini (small puzzles, two cores, minutes) or full (the paper's settings, GPUs).
         out: folder of runs and report; default runs-out/reproduce-SCALE.
         data: source of puzzles and benchmarks; default as in focus train and focus transfer.
-        dry_run: print the plan with its estimated hours (of one large GPU, or of two cores at
-            scale mini) and do nothing.
+        dry_run: print the plan and how long it takes (one large GPU at scale full, two cores at
+            scale mini), and do nothing.
         allow_code: run CruxEval's programs in the sandbox.
         launcher: local, or slurm (each run a job; pip install '.[slurm]').
         gpus: GPUs of a Slurm job.
@@ -45,7 +46,7 @@ def reproduce(
     folder = Path(out or f"runs-out/reproduce-{scale}")
     jobs = make_plan(target, scale, folder, data, allow_code)
     if dry_run:
-        _show(jobs, "GPU hours" if scale == "full" else "hours on two cores")
+        _show(jobs, "one large GPU" if scale == "full" else "two cores")
         return
     waiting = open_jobs(jobs)
     if not waiting and any((folder / "report").rglob("report.md")):
@@ -72,11 +73,18 @@ def reproduce(
         raise SystemExit(f"focus reproduce: {len(failed)} jobs failed: {', '.join(failed)}")
 
 
-def _show(jobs: list[Job], unit: str) -> None:
+def _show(jobs: list[Job], machine: str) -> None:
     waiting = {job.name for job in open_jobs(jobs)}
     for job in jobs:
-        print(f"# {job.name}: {f'{job.hours:.2f} h' if job.name in waiting else 'done'}")
+        print(f"# {job.name}: {duration(job.hours) if job.name in waiting else 'done'}")
         for words in job.commands:
             print(f"focus {' '.join(words)}")
     total = sum(job.hours for job in jobs if job.name in waiting)
-    print(f"# {len(waiting)} of {len(jobs)} jobs to do, about {total:.1f} {unit}")
+    print(f"# {len(waiting)} of {len(jobs)} jobs to do, about {duration(total)} on {machine}")
+
+
+def duration(hours: float) -> str:
+    """A time in the unit that suits it."""
+    if hours >= 1:
+        return f"{hours:,.1f} h"
+    return f"{hours * 60:.0f} min" if hours >= 1 / 60 else f"{hours * 3600:.0f} s"

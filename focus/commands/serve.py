@@ -2,13 +2,14 @@
 
 import ipaddress
 import socket
+import sys
+from typing import TYPE_CHECKING
 
-from focus.commands.evaluate import load_checkpoint
 from focus.errors import UserError
-from focus.model.checkpoint import offered
-from focus.web.connections import make_server
-from focus.web.repair import name_solvers
-from focus.web.server import make_app
+
+if TYPE_CHECKING:
+    from focus.model.base import Model
+    from focus.training.config import RunConfig
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -19,21 +20,31 @@ def serve(
 ) -> None:  # fmt: skip
     """Enter a puzzle in the browser, watch its repair, compare two checkpoints.
 
+    Loads the checkpoints, which takes seconds, then prints the address to open.
+
     Args:
         checkpoint: checkpoint folders, folders of runs, released names or hub ids, also of
-            different tasks and sizes; default the released ones, else runs-out/mini-sudoku.
+            different tasks and sizes; default the released ones that can be loaded, else
+            runs-out/mini-sudoku.
         against: one more checkpoint, to compare with from the start.
         host: address to listen on; 0.0.0.0 lets other machines in.
         port: port to listen on; 0 takes any free one.
     """
     if not 0 <= port <= 65535:
         raise UserError(f"--port takes a number from 0 to 65535, not {port}")
+    _say("loading PyTorch")
+    # Imported here, and not with this file: who waits has been told what for.
+    from focus.model.checkpoint import offered
+    from focus.web.connections import make_server
+    from focus.web.repair import name_solvers
+    from focus.web.server import make_app
+
     # Sudoku before mazes: the first kind is what the page opens with.
     released = offered()
     ordered = sorted(released, key=lambda name: released[name] != "sudoku")
     names = checkpoint or tuple(ordered) or ("runs-out/mini-sudoku",)
     words = [*names, *([against] if against else [])]
-    solvers = name_solvers([(word, *load_checkpoint(word, None)) for word in words])
+    solvers = name_solvers(_load(words, optional=() if checkpoint else tuple(ordered)))
     compared = solvers[-1] if against else None
     if compared and compared.kind not in {named.kind for named in solvers[:-1]}:
         raise UserError(f"{against} solves {compared.kind}, and no other checkpoint does")
@@ -42,10 +53,36 @@ def serve(
     listening = listen(host, port)
     address, number = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
-    print(f"http://{shown}:{number}/ (Ctrl-C stops)", flush=True)
+    print(f"open http://{shown}:{number}/ in a browser (Ctrl-C stops)", flush=True)
     if hosts is None:
         print("other machines can reach this page; there is no password", flush=True)
     make_server(app).run(sockets=[listening])
+
+
+def _load(words: list[str], optional: tuple[str, ...]) -> "list[tuple[str, Model, RunConfig]]":
+    """The checkpoints, a line before each; an optional one that cannot be loaded is left out."""
+    from focus.commands.evaluate import load_checkpoint
+
+    loaded: list[tuple[str, Model, RunConfig]] = []
+    failure: UserError | None = None
+    for number, word in enumerate(words, 1):
+        _say(f"loading {word} ({number} of {len(words)})")
+        try:
+            loaded.append((word, *load_checkpoint(word, None)))
+        except UserError as error:
+            if word not in optional:
+                raise
+            failure = error
+            print(f"focus serve: {word} is left out: {error}", file=sys.stderr, flush=True)
+    if not loaded and failure is not None:
+        raise failure
+    return loaded
+
+
+def _say(text: str) -> None:
+    """Progress, for somebody who waits at a terminal."""
+    if sys.stderr.isatty():
+        print(f"focus serve: {text}", file=sys.stderr, flush=True)
 
 
 def _is_loopback(host: str) -> bool:

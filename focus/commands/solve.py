@@ -31,24 +31,26 @@ from focus.tasks.base import Codes, Task
 from focus.training.config import RunConfig
 from focus.web.page import standalone
 from focus.web.repair import name_solvers, show_repairs
+from focus.web.svg import animated_svg
 
 _FILE_NAME = r".*/.*|.*\.[a-z][a-z0-9]+"  # what cannot be a puzzle
 
 
 def solve(
-    puzzle: Annotated[str, tyro.conf.Positional] = "-", task: str | None = None,
-    checkpoint: str | None = None, steps: int | None = None, watch: bool = False,
-    early_stop: bool = False, symmetry_retries: int = 0, example: str | None = None, seed: int = 0,
-    json: bool = False, html: str | None = None, against: str | None = None,
+    puzzle: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="PUZZLE")] = "-",
+    task: str | None = None, checkpoint: str | None = None, steps: int | None = None,
+    watch: bool = False, early_stop: bool = False, symmetry_retries: int = 0,
+    example: str | None = None, seed: int = 0, json: bool = False, html: str | None = None,
+    svg: str | None = None, against: str | None = None,
 ) -> None:  # fmt: skip
     """Solve one puzzle and watch its repair.
 
     Args:
         puzzle: the puzzle itself, a file that holds it, or - for standard input.
-        task: sudoku or maze; checked against the checkpoint, else guessed from the puzzle.
+        task: sudoku, maze, or a task of an installed package; default guessed from the puzzle.
         checkpoint: a released name, a checkpoint folder, the folder of a run, or a hub id;
             default the released solver of the task.
-        steps: number of updates K; default that of validation.
+        steps: how often the answer is revised (K); default that of validation.
         watch: draw every revision; changed cells stand out.
         early_stop: take no further step once the answer obeys the rules (sudoku).
         symmetry_retries: where the answer breaks the rules, solve the puzzle again under so many
@@ -57,6 +59,7 @@ def solve(
         seed: which example.
         json: print one JSON object instead: answer, valid, steps taken (and retries).
         html: also write the repair as one HTML file that plays it, without a server.
+        svg: also write the repair as an animated SVG picture, for a README or a slide.
         against: with --html, a second checkpoint to show beside it.
     """
     if against and not html:
@@ -85,11 +88,15 @@ def solve(
     check_early_stop(solver, early_stop)
     question = make_example(config.task, example, seed) if example else config.task.parse(text)
     _check(config.task, question)
-    if html:
-        shown: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
+    if html or svg:
+        solvers: list[tuple[str, Model, RunConfig]] = [(checkpoint, solver, config)]
         if against:
-            shown.append((against, *load_checkpoint(against, config.task.name, side)))
-        write_text(Path(html), standalone(show_repairs(name_solvers(shown), question, steps)))
+            solvers.append((against, *load_checkpoint(against, config.task.name, side)))
+        shown = show_repairs(name_solvers(solvers), question, steps)
+        if html:
+            write_text(Path(html), standalone(shown))
+        if svg:
+            write_text(Path(svg), animated_svg(shown))
     answer, valid, taken = _revise(solver, question, steps, watch and not json, early_stop)
     tried = 0
     if symmetry_retries and not valid:
@@ -141,7 +148,9 @@ def _puzzle_text(puzzle: str) -> str:
         if re.match(r"(\w+,)*question(,|\s)", text):
             raise UserError(f"{puzzle} is a CSV of puzzles; one is solved at a time: paste one")
         return text
-    if is_folder or re.fullmatch(_FILE_NAME, puzzle):
+    if is_folder:
+        raise UserError(f"{puzzle} is a folder; give a puzzle, or a file that holds one")
+    if re.fullmatch(_FILE_NAME, puzzle):
         raise UserError(f"no such file: {puzzle}; give a puzzle, or a file that holds one")
     return puzzle
 

@@ -19,7 +19,7 @@ from focus.files import json_text, write_text
 
 
 def transfer(
-    variants: Annotated[tuple[str, ...], tyro.conf.Positional],
+    variants: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="VARIANT")],
     benchmarks: str = ",".join(BENCHMARKS), data: str | None = None, backbone: str | None = None,
     max_tokens: int = 1024, thinking: Annotated[bool, tyro.conf.FlagConversionOff] = False,
     null_seeds: int = 3, batch: int | None = None, limit: int | None = None,

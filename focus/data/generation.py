@@ -113,8 +113,8 @@ def _check(task: Task, spec: GenerationSpec) -> None:
     most = LARGEST_FILE // (2 * task.cells + _OTHER_COLUMNS)
     if not 1 <= spec.count <= most:
         raise UserError(
-            f"the number of puzzles must be at least 1 and at most {most:,}, what a file holds of "
-            f"this size, not {spec.count}"
+            f"the number of puzzles is from 1 to {most:,} (what one file holds at this size), "
+            f"not {spec.count}"
         )
     check_seed(spec.seed)
     if spec.mode not in task.generator_modes:

@@ -105,7 +105,7 @@ def _cut(source: File, table: Table) -> dict[str, Table]:
     tenth = len(table) // 10
     if tenth == 0:
         raise UserError(
-            f"{source.path} has {counted(len(table), 'puzzle')}; to train on it takes 10 or more"
+            f"{source.path} has {counted(len(table), 'puzzle')}; training needs 10 or more"
         )
     order = np.random.default_rng(HOLD_OUT_SEED).permutation(len(table))
     parts = np.split(order, [tenth, 2 * tenth])

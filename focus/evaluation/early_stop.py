@@ -16,4 +16,7 @@ def check_early_stop(model: Model, early_stop: bool) -> None:
         return
     solver = solver_of(model, "--early-stop: this model")
     if not solver.task.valid_is_correct:
-        raise UserError(f"--early-stop: a {solver.task.name} that obeys the rules may be wrong")
+        raise UserError(
+            f"--early-stop does not work for {solver.task.name}: an answer that obeys the rules "
+            "may still be wrong"
+        )

@@ -29,7 +29,8 @@ def check_symmetry_retries(model: Model, retries: int) -> None:
     solver = solver_of(model, "--symmetry-retries: this model")
     if not solver.task.symmetries_keep_answer:
         raise UserError(
-            f"--symmetry-retries: a transformed {solver.task.name} may have another answer"
+            f"--symmetry-retries does not work for {solver.task.name}: a transformed puzzle may "
+            "have another answer"
         )
 
 

@@ -25,7 +25,7 @@ from focus.export.runtime import VERSION as RUNTIME_VERSION
 from focus.files import json_text, write_text
 from focus.folders import atomic_folder
 from focus.web.kinds import by_kind, describe
-from focus.web.page import ASSETS, asset, standalone
+from focus.web.page import ASSETS, asset, project_links, standalone
 from focus.web.repair import NamedSolver
 
 _STEPS = 512  # most of a small puzzle; larger ones get as many as take about as long
@@ -111,6 +111,7 @@ def _about(solvers: Sequence[NamedSolver]) -> dict[str, Any]:
         "kinds": describe(kinds, _STEPS),
         "levels": LEVELS,
         "against": None,
+        "links": project_links(),
         "puzzles": puzzles,
     }
 

@@ -5,7 +5,7 @@ the batch soon, and the batch ends with its last row. Which prompts share a batc
 completion by float noise only: padding is masked, and positions are counted without it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,11 +36,20 @@ def batches(lengths: Sequence[int], size: int) -> list[list[int]]:
     return [order[first : first + size] for first in range(0, len(order), size)]
 
 
-@torch.inference_mode()
 def complete(
     model: Any, prompts: Sequence[Sequence[int]], cap: int, ends: Sequence[int], device: str
 ) -> list[Completion]:
-    """The greedy completions of one batch, of at most `cap` tokens.
+    """The greedy completions of one batch, of at most `cap` tokens."""
+    pieces = complete_in_pieces(model, prompts, cap, ends, device)
+    completions = dict(one for piece in pieces for one in piece)
+    return [completions[number] for number in range(len(prompts))]
+
+
+@torch.inference_mode()
+def complete_in_pieces(
+    model: Any, prompts: Sequence[Sequence[int]], cap: int, ends: Sequence[int], device: str
+) -> Iterator[list[tuple[int, Completion]]]:
+    """The same as they end: the numbers of prompts, and what was written.
 
     A batch that does not fit into memory is completed in two halves.
     """
@@ -51,30 +60,35 @@ def complete(
         if ids.is_cuda and static_generation.is_static(model)
         else _write_growing
     )
+    left = list(range(len(prompts)))
     try:
-        rows = write(model, ids, mask, cap, ends).tolist()
+        for numbers, written in write(model, ids, mask, cap, ends):
+            rows = zip(numbers.tolist(), written.tolist(), strict=True)
+            piece = [(number, _cut(row, set(ends))) for number, row in rows]
+            left = [number for number in left if number not in dict(piece)]
+            yield piece
     except torch.OutOfMemoryError as error:
         if len(prompts) == 1:
             raise UserError(
                 f"a prompt of {len(prompts[0]):,} tokens and a completion of {cap:,} do not fit "
                 "into the GPU's memory; focus transfer can ask for fewer: --max-tokens"
             ) from error
-    else:
-        return [_cut(row, set(ends)) for row in rows]
+    if not left:
+        return
     del ids, mask
     torch.cuda.empty_cache()
-    half = len(prompts) // 2
-    return [
-        one
-        for part in (prompts[:half], prompts[half:])
-        for one in complete(model, part, cap, ends, device)
-    ]
+    half = len(left) // 2
+    for part in (left[:half], left[half:]):
+        if part:
+            fewer = [prompts[number] for number in part]
+            for piece in complete_in_pieces(model, fewer, cap, ends, device):
+                yield [(part[number], one) for number, one in piece]
 
 
 def _write_growing(
     model: Any, ids: Int[Tensor, "batch length"], mask: Bool[Tensor, "batch length"], cap: int,
     ends: Sequence[int],
-) -> Int[Tensor, "batch cap"]:  # fmt: skip
+) -> static_generation.Written:  # fmt: skip
     """The same for any model: the cache grows with what is written."""
     from transformers import DynamicCache
 
@@ -87,6 +101,7 @@ def _write_growing(
     written = torch.full((count, cap), ends[0], device=device)
     rows = torch.arange(count, device=device)  # of those still being written
     ended = torch.zeros(count, dtype=torch.bool, device=device)
+    given = ended.clone()  # has ended, and was yielded
     cache = DynamicCache(config=model.config)
     for number in range(cap):
         logits = model(
@@ -98,14 +113,18 @@ def _write_growing(
         ended |= torch.isin(token, ending)
         ids, position = token[:, None], position[:, -1:] + 1
         if number % LOOK == LOOK - 1 and bool(ended.any()):
+            fresh = rows[ended & ~given]
+            if len(fresh):
+                yield fresh, written[fresh]
+            given = ended.clone()
             going = (~ended).nonzero()[:, 0]
             if not len(going):
-                break
+                return
             if len(going) <= 0.8 * len(rows):  # fewer rows are worth a copy of the cache
                 cache.batch_select_indices(going)
                 rows, ids, position = rows[going], ids[going], position[going]
-                seen, ended = seen[going], ended[going]
-    return written
+                seen, ended, given = seen[going], ended[going], given[going]
+    yield rows[~given], written[rows[~given]]
 
 
 def pad_left(

@@ -5,7 +5,7 @@ buffers of their final size, so that every token is the same work, recorded once
 their keys are left to the kernel: repeating the keys for each costs more than attending.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ from focus.cuda_graphs import WARM_UPS, record, warm_up
 
 LOOK = 16  # tokens between two looks at which rows have ended; each look waits for the device
 _ATTENTION = "focus_one_query"
+# Numbers of rows that have ended, or reached the cap, and their tokens.
+Written = Iterator[tuple[Int[Tensor, " rows"], Int[Tensor, "rows cap"]]]
 
 
 def is_static(model: Any) -> bool:
@@ -112,26 +114,28 @@ class Rows:
 def write(
     model: Any, prompts: Int[Tensor, "rows length"], mask: Bool[Tensor, "rows length"], cap: int,
     ends: Sequence[int],
-) -> Int[Tensor, "rows cap"]:  # fmt: skip
-    """Greedy continuations of at most `cap` tokens; what follows a row's end is nothing."""
+) -> Written:  # fmt: skip
+    """Greedy continuations of at most `cap` tokens as they end; what follows an end is nothing."""
     rows = Rows(model, prompts, mask, cap, ends)
-    finished = torch.full_like(rows.written, ends[0])
+    given = torch.zeros_like(rows.ended)  # has ended, and was yielded
     numbers = torch.arange(len(prompts), device=prompts.device)
     number, look = 1, LOOK
     while number < cap:
         number += rows.advance(cap - number)
         if number >= look:
             look += LOOK
+            fresh = (rows.ended & ~given).nonzero()[:, 0]
+            if len(fresh):
+                yield numbers[fresh], rows.written[fresh]
+            given = rows.ended.clone()
             going = (~rows.ended).nonzero()[:, 0]
+            if not len(going):
+                return
             if len(going) > 0.5 * len(numbers):
                 continue  # not worth another recording
-            finished[numbers] = rows.written
-            if not len(going):
-                return finished
-            numbers = numbers[going]
+            numbers, given = numbers[going], given[going]
             rows.keep(going)
-    finished[numbers] = rows.written
-    return finished
+    yield numbers[~given], rows.written[~given]
 
 
 def _use_own_attention(model: Any) -> None:

@@ -38,9 +38,9 @@ def recipe(name: str) -> RunConfig:
     if unknown or len(backbones) > 1 or len(methods) > 1:
         wrong = unknown[0] if unknown else name
         raise UserError(
-            f"{wrong!r} is no backbone or method; a recipe is TASK[/BACKBONE][/METHOD] with a "
-            f"backbone of {', '.join(BACKBONES)} and a method of {', '.join(METHODS)}; another "
-            "model is set by --solver.backbone.name HUB_ID_OR_FOLDER"
+            f"{wrong!r} is neither a backbone nor a method; a recipe is TASK[/BACKBONE][/METHOD] "
+            f"with a backbone of {', '.join(BACKBONES)} and a method of {', '.join(METHODS)}; "
+            "another model is set by --solver.backbone.name HUB_ID_OR_FOLDER"
         )
     method = methods[0] if methods else "focus"
     config = with_backbone(TASKS[task]() if task in TASKS else other_task(task), *backbones)
@@ -57,6 +57,6 @@ def _trm(name: str, task: str, rest: list[str]) -> RunConfig:
         if method == trm_method:
             return replace(with_trm_replay(config, trm_method), method=f"trm-{trm_method}")
     raise UserError(
-        f"{name!r} is no recipe; a TRM is {task}, or {task}/{'|'.join(TRM_METHODS)} with its own "
-        "states replayed"
+        f"{name!r} is not a recipe; a TRM is {task}, or {task}/{'|'.join(TRM_METHODS)} with its "
+        "own states replayed"
     )

@@ -30,7 +30,7 @@ def _loaded(entry: EntryPoint) -> type[Task]:
             f"the task {entry.name!r} ({entry.value}) fails to load: {error}"
         ) from error
     if not (isinstance(loaded, type) and issubclass(loaded, Task)):
-        raise UserError(f"the task {entry.name!r} ({entry.value}) is no class derived from Task")
+        raise UserError(f"the task {entry.name!r} ({entry.value}) is not a class derived from Task")
     if missing := sorted(getattr(loaded, "__abstractmethods__", ())):
         raise UserError(f"the task {entry.name!r} ({entry.value}) lacks {', '.join(missing)}")
     if loaded.name != entry.name:

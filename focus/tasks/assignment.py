@@ -41,7 +41,7 @@ from focus.tasks.base import (
     first_reasons,
     masked_mean,
 )
-from focus.tasks.records import Context, Problem, Rows, Target
+from focus.tasks.records import Context, Problem, Rows, Target, constant_when_compiled
 
 _SYMBOLS = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _GIVEN_LOGIT = 8.0  # givens stand 16 above the other classes: V_allDiff can reach 0
@@ -99,19 +99,19 @@ class Assignment(Task):
 
     # ------------------------------------------------------------ the rules as tables
     # A compiler takes what these return as constants: it cannot see through caches and NumPy.
-    @torch.compiler.assume_constant_result
+    @constant_when_compiled
     def _table(self, name: TableName, device: torch.device) -> Tensor:
         return table(self, name, device)
 
-    @torch.compiler.assume_constant_result
+    @constant_when_compiled
     def _cells(self) -> int:
         return group_numbers(self).shape[1]
 
-    @torch.compiler.assume_constant_result
+    @constant_when_compiled
     def _group_count(self) -> int:
         return group_count(self)
 
-    @torch.compiler.assume_constant_result
+    @constant_when_compiled
     def _has_further_rules(self) -> bool:
         return further_conflicts(self) is not None
 

@@ -271,9 +271,25 @@ class Task(ABC):
         return [True] * len(question)
 
     @property
-    def page_view(self) -> dict[str, Any] | None:
-        """What the web page needs to draw this task; None: the page cannot show it."""
-        return None
+    def page_view(self) -> dict[str, Any]:
+        """What the web page needs to draw and to enter a puzzle.
+
+        `view`: "cells", a character in each cell; "text", the lines of `render_cells`, for a task
+        that prints itself in its own way; "maze". `blank` is what stands in an open cell of the
+        question, the character of code 0; `symbols` are the others. `box`: cells of a box.
+        """
+        symbols = self.question_symbols
+        written = {symbols[symbol]: symbol for symbol in reversed(symbols)}
+        own = type(self).render_cells is not Task.render_cells
+        blank = written.get(0, " ")
+        return {
+            "view": "text" if own else "cells",
+            "side": self.columns,
+            "rows": math.ceil(self.cells / self.columns),
+            "box": 0,
+            "blank": blank,
+            "symbols": "".join(written[code] for code in sorted(written) if written[code] != blank),
+        }
 
     def prompt(self) -> Prompt:
         """The prompt with its cells; short, because a word costs as much as a cell."""

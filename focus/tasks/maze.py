@@ -170,7 +170,7 @@ class Maze(Task):
 
     @property
     def page_view(self) -> dict[str, Any]:
-        return {"box": 0}
+        return {**super().page_view, "view": "maze", "blank": " ", "symbols": "#SG"}
 
     def prompt(self) -> Prompt:
         parts: list[str | Cell] = ["Find the shortest path from S to G. # marks a wall.\n"]

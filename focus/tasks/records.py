@@ -10,12 +10,22 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 Record = TypeVar("Record", bound="TensorRecord")
+Function = TypeVar("Function", bound=Callable)
 
 
 @lru_cache
 def constant(values: tuple, device: torch.device) -> Tensor:
     """A small tensor of fixed values, copied to a device once: a captured graph may not copy."""
     return torch.tensor(values, device=device)
+
+
+def constant_when_compiled(function: Function) -> Function:
+    """What `torch.compiler.assume_constant_result` does, without loading the compiler.
+
+    Loading it takes a second, which everybody who imports a task would wait.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class Sudoku(Assignment):
 
     @property
     def page_view(self) -> dict[str, Any]:
-        return {"box": self.box}
+        return {**super().page_view, "view": "cells", "box": self.box}
 
     # ------------------------------------------------- puzzles on the host
     def search(

@@ -104,7 +104,7 @@ def load_state(
     counters = read_object(folder / "trainer.json")
     for name in ("update", "best", "seconds"):
         if not isinstance(counters.get(name), int | float):
-            raise UserError(f"{folder / 'trainer.json'} is damaged: {name} is no number")
+            raise UserError(f"{folder / 'trainer.json'} is damaged: {name} is not a number")
     return weights, average, moments, metric_sums, counters, part("carried")
 
 

@@ -30,8 +30,7 @@ def describe(kinds: dict[str, list[NamedSolver]], limit: int) -> list[dict[str, 
         {
             "kind": kind,
             "task": group[0].solver.task.name,
-            "side": int(kind.rpartition("-")[2]),
-            **(group[0].solver.task.page_view or {}),
+            **group[0].solver.task.page_view,
             "checkpoints": [
                 {
                     "name": named.name,

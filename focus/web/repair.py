@@ -1,15 +1,15 @@
 """A repair as plain values: what the page plays, step by step.
 
-    {"task", "side", "box", "puzzle", "solution", "note", "repairs": [...]}
+    {"task", "view", "side", …, "puzzle", "solution", "note", "repairs": [...]}
 
 Each repair, one for each checkpoint, holds the energy and the defect of every step, the frontier,
-and frames. A frame is the answer after `step` updates: its text, a digit of confidence for each
-cell (9 is 90 % and more), the cells that changed since the frame before, whether it obeys the
-rules, and the share of right cells. Long repairs are thinned to `MOST_FRAMES` frames; energy and
-defect are kept for every step.
+and frames. What the task looks like (`view`, `side`, …) is its `Task.page_view`. A frame is the
+answer after `step` updates: its text, a digit of confidence for each cell (9 is 90 % and more), the
+cells that changed since the frame before, whether it obeys the rules, and the share of right cells;
+where the view is text, also the pieces of the task's own drawing, each with its cell. Long repairs
+are thinned to `MOST_FRAMES` frames; energy and defect are kept for every step.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,16 +40,13 @@ class NamedSolver:
 
     @classmethod
     def of(cls, name: str, model: Model, config: RunConfig) -> "NamedSolver":
-        """Refuses a model without steps, and a task that the page cannot draw."""
-        solver = solver_of(model, name)
-        if solver.task.page_view is None:
-            raise UserError(f"{name} solves {solver.task.name}, which the page cannot show")
-        return cls(name, solver, config)
+        """Refuses a model without steps."""
+        return cls(name, solver_of(model, name), config)
 
     @property
     def kind(self) -> str:
         """Task and size; solvers of one kind can be compared."""
-        return f"{self.solver.task.name}-{math.isqrt(self.solver.task.cells)}"
+        return f"{self.solver.task.name}-{self.solver.task.columns}"
 
 
 def name_solvers(models: Sequence[tuple[str, Model, RunConfig]]) -> list[NamedSolver]:
@@ -80,8 +77,7 @@ def show_repairs(
     check()
     return {
         "task": task.name,
-        "side": math.isqrt(task.cells),
-        **(task.page_view or {}),
+        **task.page_view,
         "puzzle": task.question_text(question),
         "solution": None if solution is None else task.answer_text(solution),
         "note": note,
@@ -153,7 +149,9 @@ def _frames(
     cells, mask = x.cell[0].cpu().numpy(), x.mask[0].cpu().numpy()
     tenths = np.full(codes.shape, 9)
     tenths[:, cells[mask]] = (sure.cpu().numpy()[:, mask] * 10).clip(0, 9).astype(int)
-    frames, before = [], codes[0]
+    as_text = task.page_view["view"] == "text"
+    frames: list[dict] = []
+    before = codes[0]
     for step in chosen:
         frames.append(
             {
@@ -165,6 +163,9 @@ def _frames(
                 "accuracy": round(right[step], 4) if right and step else None,
             }
         )
+        if as_text:
+            pieces = task.render_cells(codes[0], codes[step] if step else None)
+            frames[-1]["pieces"] = [list(piece) for piece in pieces]
         before = codes[step]
     return frames
 

@@ -34,7 +34,7 @@ from focus.errors import UserError
 from focus.tasks.base import Codes, Task
 from focus.web.job_queue import BusyError, JobQueue, OutOfTimeError
 from focus.web.kinds import by_kind, describe, most_steps
-from focus.web.page import ASSETS, asset, standalone
+from focus.web.page import ASSETS, asset, project_links, standalone
 from focus.web.repair import NamedSolver, show_repairs
 
 Result = TypeVar("Result")
@@ -176,7 +176,10 @@ class Site:
         """What is loaded."""
         kinds = describe(self.kinds, self.limits.steps)
         limits = {"seconds": self.limits.seconds}
-        about = {"kinds": kinds, "levels": LEVELS, "against": self.against, "limits": limits}
+        about = {
+            "kinds": kinds, "levels": LEVELS, "against": self.against, "limits": limits,
+            "links": project_links(),
+        }  # fmt: skip
         return JSONResponse(about)
 
     async def example(self, request: Request) -> Response:
@@ -245,9 +248,9 @@ class Site:
         try:
             value = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise UserError("the request is no JSON") from error
+            raise UserError("the request is not JSON") from error
         if not isinstance(value, dict):
-            raise UserError("the request is no JSON object")
+            raise UserError("the request is not a JSON object")
         return value
 
 

@@ -85,7 +85,9 @@ def test_a_puzzle_keeps_its_own_encoding_when_others_end(real_sudokus):
 
 def test_only_where_a_valid_answer_is_the_correct_one():
     maze = Solver(Maze(size=6, min_path=6, max_tokens=36), SolverConfig())
-    with pytest.raises(UserError, match="a maze that obeys the rules may be wrong"):
+    with pytest.raises(
+        UserError, match="does not work for maze: an answer that obeys the rules may still be wrong"
+    ):
         check_early_stop(maze, True)
     writer = Writer(Sudoku(), SolverConfig(BackboneConfig("tiny-llama"), answer="written"))
     with pytest.raises(UserError, match="writes its answer"):

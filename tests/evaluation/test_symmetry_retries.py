@@ -93,7 +93,10 @@ def test_mazes_and_writers_have_no_further_tries(tmp_path, capsys):
     Solver(Maze(size=8), SolverConfig()).save_pretrained(tmp_path / "maze")
     words = ["eval", str(tmp_path / "maze"), "--symmetry-retries", "2", "--data", "generated"]
     assert main(words) == 2
-    assert "a transformed maze may have another answer" in capsys.readouterr().err
+    assert (
+        "does not work for maze: a transformed puzzle may have another answer"
+        in capsys.readouterr().err
+    )
     writer = Writer(Sudoku(box=2), SolverConfig(BackboneConfig("tiny-llama"), answer="written"))
     with pytest.raises(UserError, match="writes its answer"):
         check_symmetry_retries(writer, 1)

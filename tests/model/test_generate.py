@@ -43,14 +43,42 @@ def test_batched_completions_equal_single_ones_of_a_slow_loop():
     assert len({finished for _, finished in wanted}) == 2
 
 
+def test_a_completion_is_given_as_soon_as_it_has_ended():
+    """Not when the last of its batch has: a kill would lose what was long done."""
+    model, codec = _model()
+    prompts = [codec.encode(text) for text in PROMPTS]
+    alone = complete(model, prompts, 40, [-1], "cpu")
+    end = alone[1].ids[3]
+    ids, mask = pad_left(prompts, "cpu")
+    early = [n for n, one in enumerate(alone) if end in one.ids[: static_generation.LOOK]]
+    assert 0 < len(early) < len(prompts)
+    with torch.inference_mode():
+        for write in (static_generation.write, generate._write_growing):
+            pieces = [numbers.tolist() for numbers, _ in write(_model()[0], ids, mask, 40, [end])]
+            assert pieces[0] == early
+            assert sorted(number for piece in pieces for number in piece) == list(
+                range(len(prompts))
+            )
+    calls = []
+    model.register_forward_hook(lambda *given: calls.append(1))
+    first = next(generate.complete_in_pieces(model, prompts, 40, [end], "cpu"))
+    assert [number for number, _ in first] == early
+    assert len(calls) == static_generation.LOOK
+
+
 def _steadily(model, prompts, cap, ends, device="cpu") -> list:
     """The work of a GPU; on a CPU without a graph."""
     ids, mask = pad_left(prompts, device)
     assert static_generation.is_static(model)
     with torch.inference_mode():
-        written = static_generation.write(model, ids, mask, cap, ends).tolist()
+        written = {
+            number: row
+            for piece in static_generation.write(model, ids, mask, cap, ends)
+            for number, row in zip(piece[0].tolist(), piece[1].tolist(), strict=True)
+        }
     ends = set(ends)
-    return [next((row[:n] for n, t in enumerate(row) if t in ends), row) for row in written]
+    rows = [written[number] for number in range(len(prompts))]
+    return [next((row[:n] for n, t in enumerate(row) if t in ends), row) for row in rows]
 
 
 @pytest.mark.parametrize("name", ["tiny-llama", "tiny-qwen3"])
@@ -130,6 +158,25 @@ def test_a_batch_beyond_memory_is_completed_in_halves(monkeypatch):
     monkeypatch.setattr(generate, "_write_growing", small)
     assert complete(model, prompts, 8, [-1], "cpu") == wanted
     assert sizes == [4, 2, 2]
+
+    def late(model, ids, *others):
+        """Room is gone after the first completion of a batch, which is kept."""
+        sizes.append(len(ids))
+        pieces = write(model, ids, *others)
+        if len(ids) < 4:
+            return pieces
+        numbers, written = next(pieces)
+
+        def one():
+            yield numbers[:1], written[:1]
+            raise torch.OutOfMemoryError("no room")
+
+        return one()
+
+    sizes.clear()
+    monkeypatch.setattr(generate, "_write_growing", late)
+    assert complete(model, prompts, 8, [-1], "cpu") == wanted
+    assert sizes == [4, 1, 2]
 
     def none(*others):
         raise torch.OutOfMemoryError("no room")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from focus.cli import _parse, main
+from focus.commands.reproduce import duration
 from focus.errors import UserError
 from focus.files import write_text
 from focus.reproduce import plan
@@ -50,8 +51,13 @@ def test_a_plan_holds_what_its_table_shows():
 
 def test_a_dry_run_does_nothing(tmp_path, capsys):
     assert main(["reproduce", "all", "--dry-run", "--out", str(tmp_path / "out")]) == 0
-    assert "hours" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "# sudoku-none-focus-1: 12 s\n" in said
+    assert said.splitlines()[-1].endswith(" min on two cores")
     assert not (tmp_path / "out").exists()
+    assert [duration(hours) for hours in (0.001, 0.3, 1.0, 1234.5)] == [
+        "4 s", "18 min", "1.0 h", "1,234.5 h",
+    ]  # fmt: skip
 
 
 def _job(folder: Path, name: str, *words: str, after: tuple[str, ...] = ()) -> Job:

@@ -184,7 +184,14 @@ def test_a_picture_counts_the_cells_that_can_be_wrong(task):
     counted = task.counted_cells(task.question_text(questions[0]))
     x = task.problem(questions)
     assert sum(counted) == x.mask.sum()
-    assert task.page_view == {"box": getattr(task, "box", 0)}
+    view = task.page_view
+    assert view["side"] * view["rows"] == task.cells
+    assert (view["view"], view["box"]) == (
+        ("cells", task.box) if task.name == "sudoku" else ("maze", 0)
+    )
+    question = task.question_text(questions[0])
+    assert set(question) <= {view["blank"], *view["symbols"]}
+    assert view["blank"] in question
 
 
 def test_importing_tasks_loads_no_plotting():

@@ -51,7 +51,7 @@ def test_an_example_is_short(name):
     [
         ("foo = latin_squares:LatinSquares", "calls itself 'latin': its name must be that of its"),
         ("foo = latin_squares:nothing", "fails to load: .* has no attribute 'nothing'"),
-        ("foo = latin_squares:UserError", "is no class derived from Task"),
+        ("foo = latin_squares:UserError", "is not a class derived from Task"),
         ("foo = focus.tasks.base:Task", "lacks .*cells"),
         ("foo = focus.tasks.assignment:Assignment", "lacks classes, groups"),
     ],
@@ -85,7 +85,14 @@ def test_an_example_keeps_the_protocol(site, name):
     # Message passing needs nothing of its own: means over the groups.
     heard, _ = task.messages(torch.randn(6, task.tokens, 3), x)
     assert heard.shape == (6, task.tokens, len(task.relation_names), 3)
-    assert task.page_view is None
+    assert task.page_view == {
+        "latin": {
+            "view": "cells", "side": 5, "rows": 5, "box": 0, "blank": ".", "symbols": "12345",
+        },
+        "queens": {
+            "view": "text", "side": 8, "rows": 1, "box": 0, "blank": ".", "symbols": "12345678",
+        },
+    }[name]  # fmt: skip
     assert task.of_side(6).cells == (36 if name == "latin" else 6)
 
 
@@ -149,6 +156,18 @@ def test_an_example_is_trained_by_its_name(site, name, tmp_path, capsys, monkeyp
     evaluated = json.loads(capsys.readouterr().out)
     assert evaluated["results"][0]["n"] == 3
     assert (evaluated["checkpoint"], evaluated["split"]) == (run, "test")
+    solve = ["solve", "--task", name, "--checkpoint", run, "--example", "hard", "--steps", "3"]
+    assert main([*solve, "--json", "--html", str(tmp_path / "repair.html")]) == 0
+    answer = json.loads(capsys.readouterr().out)["answer"]
+    shown = json.loads(
+        (tmp_path / "repair.html")
+        .read_text()
+        .split('getElementById("player"), ')[1]
+        .split(");</script>")[0]
+    )
+    assert (shown["task"], shown["repairs"][0]["answer"]) == (name, answer)
+    drawn = "".join(text for text, _ in shown["repairs"][0]["frames"][-1].get("pieces", []))
+    assert drawn.count("Q") == (8 if name == "queens" else 0)
     assert main(["train", "chess"]) == 2
     assert "mini-maze, latin" in capsys.readouterr().err
     assert main(["data", "show", "--task", name, "--side", "30"]) == 2

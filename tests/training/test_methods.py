@@ -126,7 +126,7 @@ def test_all_recipes_survive_json(task, tmp_path):
 def test_what_is_no_recipe_is_refused():
     for name, message in (
         ("chess", "unknown task 'chess'"),
-        ("sudoku/gpt-2", "'gpt-2' is no backbone or method"),
+        ("sudoku/gpt-2", "'gpt-2' is neither a backbone nor a method"),
         ("sudoku/none/qwen3-4b", "TASK"),
     ):
         with pytest.raises(UserError, match=message):
@@ -137,7 +137,7 @@ def test_what_is_no_recipe_is_refused():
     ("text", "message"),
     [
         ("nonsense", "is damaged"),
-        ("{}", "is no run config"),
+        ("{}", "is not a run config"),
         ('{"format": 9, "task": {"name": "sudoku"}}', "format 9"),
         ('{"format": 5, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
     ],

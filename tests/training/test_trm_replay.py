@@ -168,7 +168,7 @@ def test_what_cannot_be_is_refused():
     too_long = replace(config.replay, stages=((1.0, 128, STEPS + 1),))
     with pytest.raises(UserError, match=r"no curation\.candidates"):
         replace(config, replay=too_long)
-    with pytest.raises(UserError, match="'trm-sudoku/fixed-mix' is no recipe"):
+    with pytest.raises(UserError, match="'trm-sudoku/fixed-mix' is not a recipe"):
         recipe("trm-sudoku/fixed-mix")
 
 

@@ -7,14 +7,18 @@ import torch
 
 from focus.model.checkpoint import build_model, save_model
 from focus.serialization import to_json
+from focus.tasks import Task
 from focus.web.repair import NamedSolver
 from tests.training.samples import tiny_run
 
 
-def untrained(task: str, seed: int = 0, **solver) -> NamedSolver:
-    """An untrained solver whose answer moves: its last layer, zero at the start, is random."""
-    config = tiny_run(task)
-    config = replace(config, solver=replace(config.solver, **solver))
+def untrained(task: str, seed: int = 0, own: Task | None = None, **solver) -> NamedSolver:
+    """An untrained solver whose answer moves: its last layer, zero at the start, is random.
+
+    `own` is a task that no recipe knows.
+    """
+    config = tiny_run("sudoku" if own else task)
+    config = replace(config, task=own or config.task, solver=replace(config.solver, **solver))
     torch.manual_seed(seed)
     model = build_model(config.task, config.solver)
     with torch.no_grad():

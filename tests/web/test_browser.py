@@ -1,5 +1,6 @@
 """The page in a real browser: enter, solve, scrub, compare with the command line, share."""
 
+import importlib
 import json
 import os
 import shutil
@@ -86,8 +87,8 @@ class Page:
     def wait(self, condition):
         return WebDriverWait(self.browser, 30, 0.05).until(lambda _: condition())
 
-    def size(self, width: int) -> None:
-        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    def size(self, width: int, height: int = 900) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def choose(self, kind: str) -> None:
@@ -110,12 +111,19 @@ class Page:
         self.find("#editor [tabindex='0']").click()
         self.browser.execute_script(_PASTE, text)
 
+    def welcome(self) -> None:
+        """Wait for the repair that the page begins with."""
+        self.wait(lambda: self.all(".player"))
+
     def solve(self) -> None:
+        """A new repair, at its first step."""
         steps = self.find("#steps")
         steps.clear()
         steps.send_keys(str(STEPS))
+        self.browser.execute_script("document.querySelector('.player')?.classList.add('old')")
         self.find("#solve").click()
-        self.wait(lambda: self.all(".player"))
+        self.wait(lambda: self.all(".player:not(.old)"))
+        self.scrub(Keys.HOME)
 
     def scrub(self, *keys: str) -> None:
         self.find(".scrub").send_keys(*keys)
@@ -132,6 +140,19 @@ class Page:
             return [...cells].map((cell) => cell.textContent || unmarked(cell.classList)).join("");
             """,
             number,
+        )
+
+    def in_sight(self, selector: str) -> bool:
+        """Whether all of an element is on the screen, with nothing above it."""
+        return self.browser.execute_script(
+            """
+            const element = document.querySelector(arguments[0]);
+            const box = element.getBoundingClientRect();
+            const inside = box.height && box.top >= 0 && box.bottom <= innerHeight;
+            const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+            return Boolean(inside && element.contains(top));
+            """,
+            selector,
         )
 
     def fits(self, width: int) -> bool:
@@ -257,6 +278,72 @@ def test_a_refused_solve_keeps_the_focus(page):
     assert page.browser.switch_to.active_element == solve
 
 
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (375, 740)])
+def test_solve_and_what_is_wrong_are_in_sight_without_scrolling(page, width, height):
+    page.welcome()
+    page.size(width, height)
+    assert page.in_sight("#solve")
+    page.browser.execute_script("document.getElementById('steps').value = 9999")
+    page.find("#solve").click()
+    page.wait(lambda: page.find("#message").text)
+    assert page.in_sight("#solve")
+    assert page.in_sight("#message")
+
+
+def test_the_page_begins_with_a_repair_that_plays(page):
+    """The browser waits for nobody: the first puzzle is solved, and its steps run."""
+    page.welcome()
+    assert page.answer().count(".") in (0, page.entered().count("."))
+    page.wait(lambda: not page.find(".count").text.startswith("0 /"))
+    assert page.browser.switch_to.active_element.tag_name == "body"
+    assert page.complaints() == []
+
+
+def test_a_repair_goes_when_its_puzzle_changes(page):
+    page.choose("sudoku-4")
+    page.solve()
+    page.find("#editor [tabindex='0']").send_keys(Keys.DELETE)
+    assert not page.all(".player")
+    assert not page.find("#save").is_displayed()
+    for change in ("#generate", "#undo", "#clear"):
+        page.solve()
+        page.find(change).click()
+        page.wait(lambda: not page.all(".player"))
+        if change != "#clear":
+            page.wait(lambda: page.find("#status").text == page.find("#message").text == "")
+    page.choose("maze-6")
+    page.solve()
+    page.choose("sudoku-4")
+    assert not page.all(".player")
+
+
+def test_the_true_path_of_a_maze_is_shown_on_request_only(page):
+    page.choose("maze-6")
+    page.solve()
+    for key in (Keys.HOME, Keys.END):
+        page.scrub(key)
+        assert not page.all(".player .missed")
+    assert "true path" in page.find(".player .maze").get_attribute("aria-label")
+    page.scrub(Keys.HOME)
+    assert "true path" not in page.find(".player .maze").get_attribute("aria-label")
+    page.find(".reveal").click()
+    assert page.all(".player .missed")
+    page.choose("sudoku-4")
+    page.solve()
+    page.find(".reveal").click()
+    told = page.all(".player td[data-true]")
+    assert len(told) == page.entered().count(".")
+
+
+def test_the_words_of_the_plot_are_explained(page):
+    page.welcome()
+    page.find(".glossary summary").click()
+    terms = [term.text for term in page.all(".glossary dt")]
+    assert terms == ["Step, K", "Confidence", "Energy", "Defect D", "γ", "t*"]
+    assert all(meaning.text for meaning in page.all(".glossary dd"))
+    assert len(page.all(".plot text title")) == 4
+
+
 def test_play_and_pause_by_button_and_space(page):
     page.choose("sudoku-4")
     page.solve()
@@ -290,12 +377,43 @@ def test_a_full_queue_makes_the_page_wait(browser, solvers):
     with serving(solvers, limits=Limits(places=1)) as served:
         page = Page(browser, served.address)
         page.choose("sudoku-4")
+        page.welcome()
+        page.find("#clear").click()
+        page.wait(lambda: served.site.job_queue.free)
         served.site.job_queue.submit(lambda check: release.wait(60))
         page.find("#solve").click()
         page.wait(lambda: "Busy, waiting" in page.find("#status").text)
         release.set()
         page.wait(lambda: page.all(".player"))
         assert page.find("#message").text == ""
+
+
+def test_a_task_of_another_package_is_entered_and_watched(browser, monkeypatch):
+    """Latin squares as cells; queens as the board that the task prints."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "docs" / "examples"))
+    latin = importlib.import_module("latin_squares").LatinSquares()
+    queens = importlib.import_module("queens").Queens()
+    solvers = [untrained("latin", own=latin), untrained("queens", own=queens)]
+    with serving(solvers) as served:
+        page = Page(browser, served.address)
+        names = [option.text for option in Select(page.find("#kind")).options]
+        assert names == ["Latin 5×5", "Queens 8"]
+        page.choose("latin-5")
+        page.find("#clear").click()
+        page.find("#editor [tabindex='0']").send_keys("9", "5")
+        assert page.entered() == "5" + "." * 24
+        page.paste("1...." + "." * 20)
+        page.solve()
+        page.scrub(Keys.END)
+        assert page.answer() == solvers[0].solver.solve("1" + "." * 24, STEPS)
+        page.choose("queens-8")
+        page.solve()
+        page.scrub(Keys.END)
+        board = page.find(".player pre.text")
+        assert board.text.count("Q") == 8
+        assert len(board.text.splitlines()) == 8
+        assert len(page.all(".player .text span")) == 8
+        assert page.complaints() == []
 
 
 def network(browser) -> list[str]:

@@ -4,6 +4,8 @@ import json
 import re
 import resource
 import socket
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +13,7 @@ import pytest
 
 from focus.cli import main
 from focus.model.trm import TRMConfig
-from focus.web.page import ASSETS
+from focus.web.page import ASSETS, project_links
 from focus.web.server import Limits, _host_name
 from tests.web.samples import store, untrained
 from tests.web.serving import serving
@@ -108,10 +110,10 @@ def test_examples_are_generated_and_pasted_text_is_parsed(served):
         ("api/solve", order(checkpoints=["x"]), 400, "no checkpoint 'x'"),
         ("api/solve", order(checkpoints=[["x"]]), 400, "no checkpoint ['x']"),
         ("api/solve", order(checkpoints=["tiny-sudoku-0", "tiny-maze-0"]), 400, "different"),
-        ("api/solve", b"{", 400, "no JSON"),
-        ("api/solve", b"[" * 9000, 400, "no JSON"),
-        ("api/solve", b"\xff\xfe", 400, "no JSON"),
-        ("api/solve", b"[]", 400, "no JSON object"),
+        ("api/solve", b"{", 400, "not JSON"),
+        ("api/solve", b"[" * 9000, 400, "not JSON"),
+        ("api/solve", b"\xff\xfe", 400, "not JSON"),
+        ("api/solve", b"[]", 400, "not a JSON object"),
         ("api/solve", b" " * 20_000, 413, "larger than 16384 bytes"),
         ("api/solve", None, 405, "Method Not Allowed"),
         ("api/parse", {"kind": "chess", "text": ""}, 400, "kind is one of sudoku-4, maze-6"),
@@ -214,9 +216,54 @@ def test_a_solve_that_takes_too_long_is_ended(solvers):
 def test_serve_tells_the_address_it_listens_on(solvers, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: sockets[0].close())
     both = [str(store(solver, tmp_path)) for solver in solvers[:2]]
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     words = ["serve", "--checkpoint", both[0], "--against", both[1], "--port", "0"]
     assert main(words) == 0
-    assert re.match(r"http://127\.0\.0\.1:\d+/ ", capsys.readouterr().out)
+    said = capsys.readouterr()
+    assert re.match(r"open http://127\.0\.0\.1:\d+/ in a browser", said.out)
+    assert said.err.splitlines() == [
+        "focus serve: loading PyTorch",
+        f"focus serve: loading {both[0]} (1 of 2)",
+        f"focus serve: loading {both[1]} (2 of 2)",
+    ]
+
+
+def test_serve_speaks_before_it_loads_anything():
+    """Whoever has started it reads what it is waiting for at once."""
+    program = (
+        "import sys; from focus.commands import serve\n"
+        "def say(text):\n    print(text, 'torch' in sys.modules); sys.exit(0)\n"
+        "serve._say = say; serve.serve()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "loading PyTorch False\n", done.stderr
+
+
+def test_a_released_solver_without_its_language_model_is_left_out(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: sockets[0].close())
+    monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))  # nothing is installed
+    names = {"sudoku-smollm2": "sudoku", "sudoku-none": "sudoku"}
+    monkeypatch.setattr("focus.model.checkpoint.offered", lambda: names)
+    assert main(["serve", "--port", "0"]) == 0
+    said = capsys.readouterr()
+    assert "sudoku-smollm2 is left out: smollm2-135m is not installed yet" in said.err
+    assert said.out.startswith("open http")
+    names.pop("sudoku-none")
+    assert main(["serve", "--port", "0"]) == 2
+    assert "not installed yet" in capsys.readouterr().err.splitlines()[-1]
+    assert main(["serve", "--checkpoint", "sudoku-none", "sudoku-smollm2", "--port", "0"]) == 2
+
+
+def test_the_page_links_to_what_the_package_tells_of_itself(served, monkeypatch):
+    assert served.ask("api/checkpoints")[1]["links"] == project_links()
+
+    class Told:
+        def get_all(self, name):
+            assert name == "Project-URL"
+            return ["Code, https://example.org/focus", "Odd, javascript:alert(1)", "Torn"]
+
+    monkeypatch.setattr("focus.web.page.metadata", lambda name: Told())
+    assert project_links() == {"Code": "https://example.org/focus"}
 
 
 @pytest.mark.parametrize(

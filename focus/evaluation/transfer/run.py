@@ -13,7 +13,7 @@ from focus.evaluation.transfer.equality import judge_answers
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.store import Scored, Store, Written
 from focus.evaluation.transfer.variants import Variant, load_variant
-from focus.model.generate import batch_size, batches, complete
+from focus.model.generate import batch_size, batches, complete_in_pieces
 from focus.model.pretrained import Codec
 
 Progress = Callable[[str, int, int], None]  # what, how many done, of how many
@@ -63,15 +63,14 @@ def generate(
         done = 0
         progress(f"{variant.name}, {benchmark.source}", done, len(items))
         for part in batches(lengths, size):
-            completions = complete(
-                model, [prompts[i] for i in part], settings.max_tokens, ends, device
-            )
-            store.append(benchmark.source, [
-                Written(items[i].id, codec.decode(one.ids), len(one.ids), one.finished)
-                for i, one in zip(part, completions, strict=True)
-            ])  # fmt: skip
-            done += len(part)
-            progress(f"{variant.name}, {benchmark.source}", done, len(items))
+            asked = [prompts[i] for i in part]
+            for piece in complete_in_pieces(model, asked, settings.max_tokens, ends, device):
+                store.append(benchmark.source, [
+                    Written(items[part[n]].id, codec.decode(one.ids), len(one.ids), one.finished)
+                    for n, one in piece
+                ])  # fmt: skip
+                done += len(piece)
+                progress(f"{variant.name}, {benchmark.source}", done, len(items))
 
 
 def _sources(

@@ -1,4 +1,4 @@
-"""Completions on disk: one line each, appended batch by batch, so that a killed run goes on.
+"""Completions on disk: one line each, appended as they end, so that a killed run goes on.
 
 OUT/VARIANT/settings.json            what the completions depend on
 OUT/VARIANT/BENCHMARK.written.jsonl  completions as they come
@@ -83,7 +83,7 @@ class Store:
         return {one.id: one for one in lines}
 
     def append(self, benchmark: str, lines: list[Written]) -> None:
-        """Add a batch; it is on the disk when this returns."""
+        """Add some; they are on the disk when this returns."""
         text = "".join(json.dumps(asdict(line)) + "\n" for line in lines)
         path = self.folder / f"{benchmark}.written.jsonl"
         try:

@@ -2,6 +2,7 @@
 
 import json
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, metadata
 from importlib.resources import files
 
 # What a browser may fetch of the page, and its type.
@@ -10,11 +11,12 @@ ASSETS = {
     "style.css": "text/css",
     "grid.js": "text/javascript",
     "plot.js": "text/javascript",
+    "glossary.js": "text/javascript",
     "player.js": "text/javascript",
     "editor.js": "text/javascript",
     "app.js": "text/javascript",
 }
-_PLAYER = ("grid.js", "plot.js", "player.js")  # what a stored repair needs
+_PLAYER = ("grid.js", "plot.js", "glossary.js", "player.js")  # what a stored repair needs
 DATA = '{"repairs":null}'  # stands for the repair in a page without one
 
 
@@ -33,6 +35,16 @@ def standalone(shown: dict | None = None) -> str:
     for mark, text in (("STYLE", asset("style.css")), ("SCRIPT", scripts), ("DATA", data)):
         page = page.replace(f"/*{mark}*/", text, 1)
     return page
+
+
+def project_links() -> dict[str, str]:
+    """Where paper, code and documentation are: the addresses that the package tells of itself."""
+    try:
+        told = metadata("focus-solver").get_all("Project-URL") or []
+    except PackageNotFoundError:  # run from a folder, without having been installed
+        told = []
+    links = dict(entry.split(", ", 1) for entry in told if ", " in entry)
+    return {name: link for name, link in links.items() if link.startswith("https://")}
 
 
 def script_json(value: dict) -> str:

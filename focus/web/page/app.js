@@ -4,7 +4,8 @@
 (async function () {
   const at = (id) => document.getElementById(id);
   const { make } = Focus;
-  let editor = null, kind = null, shown = null, asking = null;
+  let editor = null, kind = null, shown = null, asking = null, player = null;
+  let isFirst = true; // nothing was asked for yet: the page begins with a repair of its own
 
   let about;
   try {
@@ -12,9 +13,12 @@
   } catch (error) {
     return complain(error);
   }
-  const title = ({ task, side }) => `${task === "maze" ? "Maze" : "Sudoku"} ${side}×${side}`;
+  const title = ({ task, side, rows }) => `${Focus.capital(task)} ${rows > 1 ? `${rows}×` : ""}${side}`;
+  for (const [name, address] of Object.entries(about.links || {}))
+    at("links").append(" · ", make("a", { href: address, rel: "noopener" }, name));
   at("kind").append(...about.kinds.map((one) => make("option", { value: one.kind }, title(one))));
   at("level").append(...about.levels.map((level) => make("option", { value: level }, level)));
+  at("level").value = about.levels.at(-1); // the hardest shows most of a repair
 
   at("kind").addEventListener("change", choose);
   at("first").addEventListener("change", setSteps);
@@ -22,12 +26,12 @@
   at("generate").addEventListener("click", generate);
   at("clear").addEventListener("click", () => {
     complain(null);
-    editor.write((kind.task === "maze" ? " " : ".").repeat(kind.side ** 2));
+    editor.write(kind.blank.repeat(kind.side * kind.rows));
   });
   at("undo").addEventListener("click", () => editor.undo());
   at("use-text").addEventListener("click", () => use(at("text").value));
   at("text").closest("details").addEventListener("toggle", () => { at("text").value = editor.text(); });
-  at("solve").addEventListener("click", solve);
+  at("solve").addEventListener("click", () => solve());
   at("cancel").addEventListener("click", () => asking && asking.abort());
   at("save").addEventListener("click", save);
   const wanted = about.kinds.find((one) => one.checkpoints.some(({ name }) => name === about.against));
@@ -36,14 +40,16 @@
 
   function choose() {
     kind = about.kinds.find((one) => one.kind === at("kind").value);
-    const maze = kind.task === "maze";
+    const maze = kind.view === "maze", { symbols } = kind;
     at("brushes").hidden = !maze;
     at("hint").textContent = maze
       ? "Click or drag to draw, tap on a touch screen. Keys: arrows move, space draws, # wall, S start, G goal, Backspace opens."
-      : `Arrows move, 1–${kind.side} set, Backspace clears. Paste ${kind.side ** 2} characters anywhere in the grid.`;
+      : `Type ${symbols[0]}–${symbols.at(-1)}, arrows move, Backspace clears. Or paste all ${kind.side * kind.rows} characters.`;
+    forget();
     editor = Focus.editor(kind, {
       brush: () => document.querySelector("input[name=brush]:checked").value,
       onPaste: use,
+      onChange: forget,
     });
     at("editor").replaceChildren(editor.element);
     const options = () => kind.checkpoints.map(({ name }) => make("option", { value: name }, name));
@@ -56,12 +62,28 @@
     welcome(editor);
   }
 
-  // A first puzzle, unless the visitor was faster.
+  // A first puzzle, unless the visitor was faster; the very first one is repaired at once.
   async function welcome(empty) {
+    let isUntouched = false;
     await attempt(async () => {
-      const puzzle = await drawn();
-      if (!/[^ .]/.test(empty.read())) empty.write(puzzle);
+      const puzzle = await drawn(), { blank } = kind;
+      isUntouched = empty === editor && [...empty.read()].every((symbol) => symbol === blank);
+      if (isUntouched) empty.write(puzzle);
     });
+    if (isUntouched && isFirst) await solve({ unasked: true });
+  }
+
+  function changed() {
+    return new DOMException("Another repair is wanted.", "ChangeError");
+  }
+
+  // A repair belongs to its puzzle: when the puzzle changes it goes.
+  function forget() {
+    if (asking) asking.abort(changed());
+    if (player) player.stop();
+    shown = player = null;
+    at("player").replaceChildren(make("p", { class: "hint" }, "Press Solve to watch the repair of this puzzle."));
+    at("save").hidden = true;
   }
 
   function setSteps() {
@@ -100,37 +122,53 @@
     });
   }
 
-  async function solve() {
+  async function solve({ unasked = false } = {}) {
     const checkpoints = [at("first").value, at("second").value].filter(Boolean);
     const steps = Number(at("steps").value);
-    if (asking) return;
+    if (asking && !asking.unasked && !asking.signal.aborted) return;
+    if (asking) asking.abort(changed());
+    const own = asking = new AbortController();
+    own.unasked = unasked;
+    isFirst = false;
     at("solve").setAttribute("aria-disabled", "true"); // a disabled button would lose the focus
     at("cancel").hidden = false;
-    asking = new AbortController();
     await attempt(async () => {
       at("status").textContent = "Solving…";
-      shown = await patiently("api/solve", { checkpoints, puzzle: editor.read(), steps });
-      at("result").hidden = false;
-      const player = Focus.player(at("player"), shown);
+      shown = await patiently("api/solve", { checkpoints, puzzle: editor.read(), steps }, own.signal);
+      player = Focus.player(at("player"), shown);
+      at("save").hidden = false;
       at("status").textContent = "";
+      playInSight(player);
+      if (unasked) return; // neither moves the page nor takes the focus
       at("result").scrollIntoView({ block: "nearest" });
       player.focus();
     });
+    if (asking !== own) return; // another solve has begun
     at("solve").removeAttribute("aria-disabled");
     if (document.activeElement === at("cancel")) at("solve").focus();
     at("cancel").hidden = true;
     asking = null;
   }
 
+  // On a small screen the player may be below; who prefers less motion presses Play.
+  function playInSight(target) {
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const sight = new IntersectionObserver((entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      sight.disconnect();
+      if (target === player && target.isAtStart()) target.play();
+    });
+    sight.observe(target.element);
+  }
+
   // A full queue says when to come back; come back then, until told to stop.
-  async function patiently(path, body) {
+  async function patiently(path, body, signal) {
     for (let attempts = 1; ; attempts++) {
       try {
-        return await ask(path, body, asking.signal);
+        return await ask(path, body, signal);
       } catch (error) {
         if (error.status !== 503) throw error;
         at("status").textContent = `Busy, waiting (${attempts})…`;
-        const { signal } = asking;
         await new Promise((resolve) => {
           setTimeout(resolve, 1000 * error.retry);
           signal.addEventListener("abort", resolve, { once: true });
@@ -159,7 +197,7 @@
     try {
       answer = await fetch(path, options);
     } catch (error) {
-      if (error.name === "AbortError") throw error;
+      if (signal && signal.aborted) throw error;
       throw new Error("The server does not answer. Is focus serve still running?");
     }
     const value = await answer.json().catch(() => ({ error: answer.statusText }));
@@ -175,7 +213,8 @@
     try {
       await work();
     } catch (error) {
-      complain(error.name === "AbortError" ? new Error("Stopped waiting.") : error);
+      if (error.name === "ChangeError") at("status").textContent = "";
+      else complain(error.name === "AbortError" ? new Error("Stopped waiting.") : error);
     }
   }
 

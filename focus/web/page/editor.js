@@ -1,42 +1,44 @@
-// Enter a puzzle: a Sudoku by keyboard or paste, a maze by drawing.
+// Enter a puzzle: a maze by drawing, any other by keyboard or paste.
 "use strict";
 
-// The result has an element, read() -> text, write(text) and undo(); `onPaste` gets pasted text.
-Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
+// The result has an element, read() -> text, write(text) and undo(); `onPaste` gets pasted text,
+// `onChange` is called when the puzzle has become another.
+Focus.editor = function ({ task, view, side, rows, box, blank, symbols: allowed }, { brush, onPaste, onChange }) {
   const { make } = Focus;
-  const grid = make("div", { class: `grid ${task}`, role: "grid", "aria-label": task === "maze"
-    ? `Maze of ${side} by ${side} cells` : `Sudoku of ${side} by ${side} cells` });
+  const isMaze = view === "maze";
+  const grid = make("div", { class: `grid ${isMaze ? "maze" : "cells"}`, role: "grid",
+    "aria-label": `${Focus.capital(task)} of ${rows} by ${side} cells` });
   grid.style.setProperty("--side", side);
   const cells = [];
   let active = 0;
-  for (let row = 0; row < side; row++) {
+  for (let row = 0; row < rows; row++) {
     const line = grid.appendChild(make("div", { role: "row" }));
     for (let column = 0; column < side; column++) {
       const holder = make("div", { role: "gridcell" });
-      const cell = task === "maze" ? holder : make("input", {
-        inputmode: "numeric", maxlength: 1, autocomplete: "off", autocorrect: "off" });
+      const cell = isMaze ? holder : make("input", {
+        inputmode: /^[0-9]*$/.test(allowed) ? "numeric" : "text", maxlength: 1, autocomplete: "off", autocorrect: "off" });
       if (cell !== holder) holder.append(cell);
-      holder.classList.toggle("box-top", task !== "maze" && row > 0 && row % box === 0);
-      holder.classList.toggle("box-left", task !== "maze" && column > 0 && column % box === 0);
+      holder.classList.toggle("box-top", box && row > 0 && row % box === 0);
+      holder.classList.toggle("box-left", box && column > 0 && column % box === 0);
       cell.tabIndex = -1;
       line.append(holder);
       cells.push(cell);
     }
   }
-  const blank = task === "maze" ? " " : ".";
   const symbols = Array(cells.length).fill(blank);
   const number = (target) => cells.indexOf(target);
 
   // What the grid held before each change; a stroke is one change.
   const past = [];
   function remember() {
+    onChange();
     past.push(symbols.join(""));
     if (past.length > 200) past.shift();
   }
 
   function set(cell, symbol) {
     remember();
-    if (task === "maze" && (symbol === "S" || symbol === "G"))
+    if (isMaze && (symbol === "S" || symbol === "G"))
       symbols.forEach((other, at) => { if (other === symbol && at !== cell) put(at, " "); });
     put(cell, symbol);
   }
@@ -44,7 +46,7 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
   function put(cell, symbol) {
     symbols[cell] = symbol;
     const element = cells[cell], place = Focus.place(cell, side);
-    if (task === "maze") {
+    if (isMaze) {
       element.className = Focus.mazeClass(symbol);
       element.textContent = symbol === "S" || symbol === "G" ? symbol : "";
       const name = { "#": "wall", " ": "open", S: "start", G: "goal" }[symbol];
@@ -65,8 +67,10 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
     if (cells[active].select) cells[active].select();
   }
 
-  function isSymbol(key) {
-    return task !== "maze" && /^[1-9]$/.test(key) && Number(key) <= side;
+  // The symbol that a key means, in either case; undefined where it means none.
+  function symbolOf(key) {
+    return isMaze || key.length !== 1 ? undefined
+      : [key, key.toUpperCase(), key.toLowerCase()].find((one) => allowed.includes(one));
   }
 
   grid.addEventListener("keydown", (event) => {
@@ -75,19 +79,19 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
     if (at < 0) return;
     const row = Math.floor(at / side), column = at % side;
     const go = {
-      ArrowUp: row > 0 ? at - side : at, ArrowDown: row < side - 1 ? at + side : at,
+      ArrowUp: row > 0 ? at - side : at, ArrowDown: row < rows - 1 ? at + side : at,
       ArrowLeft: column > 0 ? at - 1 : at, ArrowRight: column < side - 1 ? at + 1 : at,
       Home: row * side, End: row * side + side - 1,
     };
     if (event.key in go) move(go[event.key]);
-    else if (isSymbol(event.key)) {
-      set(at, event.key);
+    else if (symbolOf(event.key)) {
+      set(at, symbolOf(event.key));
       cells[at].select();
     } else if (["Backspace", "Delete", ".", "0"].includes(event.key)) set(at, blank);
-    else if (task === "maze" && (event.key === " " || event.key === "Enter")) paint(at);
-    else if (task === "maze" && ["s", "g", "S", "G"].includes(event.key)) set(at, event.key.toUpperCase());
-    else if (task === "maze" && event.key === "#") set(at, "#");
-    else if (task !== "maze" && event.key.length === 1) { /* no other character is a digit */ }
+    else if (isMaze && (event.key === " " || event.key === "Enter")) paint(at);
+    else if (isMaze && ["s", "g", "S", "G"].includes(event.key)) set(at, event.key.toUpperCase());
+    else if (isMaze && event.key === "#") set(at, "#");
+    else if (!isMaze && event.key.length === 1) { /* no other character may stand there */ }
     else return;
     event.preventDefault();
   });
@@ -95,7 +99,7 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
   // Keyboards of phones send no useful keydown; what arrives in the field counts.
   grid.addEventListener("input", (event) => {
     const at = number(event.target);
-    if (at >= 0) set(at, isSymbol(event.target.value) ? event.target.value : blank);
+    if (at >= 0) set(at, symbolOf(event.target.value) || blank);
   });
 
   grid.addEventListener("focusin", (event) => {
@@ -119,7 +123,7 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
     set(at, chosen === "#" && symbols[at] === "#" ? " " : chosen);
     return symbols[at];
   }
-  if (task === "maze") {
+  if (isMaze) {
     // A finger scrolls; only its tap draws, which ends where it began.
     let tapped = -1;
     grid.addEventListener("pointerup", (event) => {
@@ -152,7 +156,9 @@ Focus.editor = function ({ task, side, box }, { brush, onPaste }) {
     fill(text);
   }
   function undo() {
-    if (past.length) fill(past.pop());
+    if (!past.length) return;
+    onChange();
+    fill(past.pop());
   }
   fill(symbols.join(""));
   cells[0].tabIndex = 0;

@@ -1,4 +1,4 @@
-// Draws one answer: a Sudoku as a table, a maze as a picture with a description.
+// Draws one answer: cells as a table, a maze as a picture with a description, other tasks as their text.
 "use strict";
 const Focus = {};
 
@@ -9,45 +9,51 @@ Focus.make = function (name, attributes = {}, ...children) {
   return element;
 };
 
+Focus.capital = (word) => word[0].toUpperCase() + word.slice(1);
+
 Focus.place = (cell, side) => `row ${Math.floor(cell / side) + 1} column ${(cell % side) + 1}`;
 
-// `shown` is what the server says of a puzzle; the result has an element and draw(frame).
+// `shown` is what the server says of a puzzle. The result has an element and draw(frame, reveal):
+// `reveal` shows the true answer as well.
 Focus.gridView = function (shown) {
-  return shown.task === "maze" ? mazeView(shown) : sudokuView(shown);
+  return { maze: mazeView, text: textView, cells: cellsView }[shown.view](shown);
 
-  function sudokuView({ side, box, puzzle, solution }) {
-    const table = Focus.make("table", { class: "grid sudoku", role: "table" });
+  function cellsView({ side, rows, box, blank, puzzle, solution }) {
+    const table = Focus.make("table", { class: "grid cells", role: "table" });
     table.style.setProperty("--side", side);
     table.append(Focus.make("caption", { class: "unseen" }, "The answer at this step"));
     const body = table.appendChild(Focus.make("tbody", { role: "rowgroup" }));
     const cells = [];
-    for (let row = 0; row < side; row++) {
+    for (let row = 0; row < rows; row++) {
       const line = body.appendChild(Focus.make("tr", { role: "row" }));
       for (let column = 0; column < side; column++) {
         const cell = line.appendChild(Focus.make("td", { role: "cell" }));
-        cell.classList.toggle("box-top", row > 0 && row % box === 0);
-        cell.classList.toggle("box-left", column > 0 && column % box === 0);
+        cell.classList.toggle("box-top", box && row > 0 && row % box === 0);
+        cell.classList.toggle("box-left", box && column > 0 && column % box === 0);
         cells.push(cell);
       }
     }
-    const isGiven = (cell) => puzzle[cell] !== ".";
-    function draw(frame) {
+    const isGiven = (cell) => puzzle[cell] !== blank;
+    function draw(frame, reveal) {
       const changed = new Set(frame.changed);
       cells.forEach((cell, number) => {
         const digit = frame.answer[number];
-        const blank = digit === ".";
-        const wrong = !blank && solution !== null && digit !== solution[number];
+        const isBlank = digit === blank;
+        const wrong = !isBlank && solution !== null && digit !== solution[number];
         const sure = Number(frame.confidence[number]);
-        cell.textContent = blank ? "" : digit;
+        cell.textContent = isBlank ? "" : digit;
+        if (reveal && (isBlank || wrong)) cell.dataset.true = solution[number];
+        else delete cell.dataset.true;
         cell.classList.toggle("given", isGiven(number));
         cell.classList.toggle("changed", changed.has(number));
         cell.classList.toggle("wrong", wrong);
-        cell.style.setProperty("--sure", isGiven(number) || blank ? 0 : sure / 9);
+        cell.style.setProperty("--sure", isGiven(number) || isBlank ? 0 : sure / 9);
         const words = [Focus.place(number, side)];
         if (isGiven(number)) words.push(`given ${digit}`);
-        else if (blank) words.push("blank");
+        else if (isBlank) words.push("blank");
         else words.push(digit, `${sure * 10} % sure`);
         if (wrong) words.push("wrong");
+        if (cell.dataset.true) words.push(`the answer is ${cell.dataset.true}`);
         if (changed.has(number)) words.push("changed");
         cell.setAttribute("aria-label", words.join(", "));
       });
@@ -64,7 +70,7 @@ Focus.gridView = function (shown) {
       if (symbol === "S" || symbol === "G") cell.textContent = symbol;
       return cell;
     });
-    function draw(frame) {
+    function draw(frame, reveal) {
       const changed = new Set(frame.changed);
       let path = 0, astray = 0, missed = 0;
       cells.forEach((cell, number) => {
@@ -78,15 +84,35 @@ Focus.gridView = function (shown) {
         missed += isMissed;
         cell.classList.toggle("path", on);
         cell.classList.toggle("wrong", isAstray);
-        cell.classList.toggle("missed", isMissed);
+        cell.classList.toggle("missed", isMissed && reveal);
         cell.classList.toggle("changed", changed.has(number));
         // The shade is how likely the cell is on the path, whatever the decoder made of it.
         cell.style.setProperty("--sure", frame.step ? (on ? sure : 9 - sure) / 9 : 0);
       });
-      const judged = solution === null ? "" : `, ${astray} off the true path, ${missed} of it missed`;
+      const judged = solution === null || !frame.step ? "" : `, ${astray} off the true path, ${missed} of it missed`;
       picture.setAttribute("aria-label", `Maze at step ${frame.step}: ${path} cells marked${judged}`);
     }
     return { element: picture, draw };
+  }
+
+  // As the task prints itself, in pieces; a piece that shows a cell is marked as the cell is.
+  function textView({ blank, puzzle, solution }) {
+    const board = Focus.make("pre", { class: "grid text", role: "img" });
+    function draw(frame) {
+      const changed = new Set(frame.changed);
+      board.replaceChildren(...frame.pieces.map(([text, cell]) => {
+        if (cell === null) return text;
+        const isGiven = puzzle[cell] !== blank, symbol = frame.answer[cell];
+        const piece = Focus.make("span", {}, text);
+        piece.classList.toggle("given", isGiven);
+        piece.classList.toggle("changed", changed.has(cell));
+        piece.classList.toggle("wrong", symbol !== blank && solution !== null && symbol !== solution[cell]);
+        piece.style.setProperty("--sure", isGiven || !frame.step ? 0 : Number(frame.confidence[cell]) / 9);
+        return piece;
+      }));
+      board.setAttribute("aria-label", `The answer at step ${frame.step}: ${frame.answer}`);
+    }
+    return { element: board, draw };
   }
 };
 

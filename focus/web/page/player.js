@@ -8,7 +8,8 @@ Focus.player = function (host, shown) {
   }
   const { make } = Focus;
   const scales = Focus.scales(shown.repairs), { steps } = scales;
-  let step = 0, timer = null;
+  const isMaze = shown.view === "maze";
+  let step = 0, timer = null, reveal = false;
 
   const views = shown.repairs.map(oneRepair);
   const slider = make("input", { type: "range", min: 0, max: steps, value: 0, step: 1, class: "scrub",
@@ -18,7 +19,7 @@ Focus.player = function (host, shown) {
   const speed = make("select", { "aria-label": "Speed" });
   for (const [name, value] of [["slow", 2], ["normal", 5], ["fast", 15]])
     speed.append(make("option", { value }, name));
-  speed.value = "5";
+  speed.value = steps > 32 ? "15" : "5"; // a long repair is watched in ten seconds, too
   const live = make("p", { role: "status", class: "said" });
   const root = make("div", { class: "player", role: "group", "aria-label": "Player" },
     make("div", { class: "bar" },
@@ -26,17 +27,17 @@ Focus.player = function (host, shown) {
         button("First", () => halt(0)), button("Back", () => halt(step - 1)), play,
         button("Forward", () => halt(step + 1)), button("Last", () => halt(steps)),
         make("label", {}, "Speed ", speed)),
-      make("div", { class: "controls" }, slider, count),
+      make("div", { class: "controls" }, slider, count, ...answerSwitch()),
       live),
     make("div", { class: views.length > 1 ? "views" : "views alone" }, ...views.map((view) => view.element)),
-    legend());
+    legend(), Focus.glossary(shown.repairs[0]));
   if (shown.note) root.append(make("p", { class: "note" }, `No true answer to compare with: ${shown.note}.`));
   host.replaceChildren(root);
 
   slider.addEventListener("input", () => halt(Number(slider.value)));
   speed.addEventListener("change", () => { if (timer !== null) { stop(); start(); } });
   root.addEventListener("keydown", (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || event.target === speed) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target === speed || event.target.type === "checkbox") return;
     const moves = { ArrowLeft: step - 1, ArrowRight: step + 1, Home: 0, End: steps };
     if (event.key in moves) halt(moves[event.key]);
     else if (event.key === " " && event.target.tagName !== "BUTTON") toggle();
@@ -45,7 +46,18 @@ Focus.player = function (host, shown) {
   });
   show(0);
   say();
-  return { play: start, element: root, focus: () => slider.focus() };
+  return { play: start, stop, isAtStart: () => step === 0 && timer === null, element: root, focus: () => slider.focus() };
+
+  // The true answer is shown to those only who ask for it.
+  function answerSwitch() {
+    if (shown.solution === null || shown.view === "text") return [];
+    const box = make("input", { type: "checkbox", class: "reveal" });
+    box.addEventListener("change", () => {
+      reveal = box.checked;
+      show(step);
+    });
+    return [make("label", {}, box, " Show the answer")];
+  }
 
   function button(name, action, kind = "") {
     const element = make("button", { type: "button", class: kind }, name);
@@ -55,7 +67,7 @@ Focus.player = function (host, shown) {
 
   function oneRepair(repair) {
     const grid = Focus.gridView(shown);
-    const words = make("p", { class: "measure" });
+    const words = make("p", { class: "measure", title: Focus.terms.energy.join(": ") });
     const beside = make("div", { class: "beside" }, words);
     const element = make("figure", { class: "repair" },
       make("figcaption", {}, repair.checkpoint), grid.element, beside);
@@ -66,11 +78,12 @@ Focus.player = function (host, shown) {
       if (repair.frontier) beside.append(make("p", { class: "note" }, Focus.frontierWords(repair.frontier)));
     }
     const frameAt = (at) => repair.frames.findLast((frame) => frame.step <= at);
-    let drawn = null;
+    let drawn = null, revealed = false;
     function show(at) {
       const frame = frameAt(at);
-      if (frame !== drawn) grid.draw(frame);
+      if (frame !== drawn || revealed !== reveal) grid.draw(frame, reveal);
       drawn = frame;
+      revealed = reveal;
       const parts = [frame.step === 0 ? "the puzzle" : frame.valid ? "solved ✓" : "not solved"];
       if (frame.step) parts.push(`${frame.changed.length} changed`);
       if (frame.accuracy !== null) parts.push(`${(frame.accuracy * 100).toFixed(0)} % of cells right`);
@@ -83,11 +96,11 @@ Focus.player = function (host, shown) {
   }
 
   function legend() {
-    const items = [["key-given", "given"], ["key-sure", shown.task === "maze" ? "bluer: likelier path" : "bluer: surer"], ["key-changed", "changed"],
-      [shown.task === "maze" ? "key-astray" : "key-wrong", "wrong"]];
-    if (shown.task === "maze") {
+    const items = [["key-given", "given"], ["key-sure", isMaze ? "bluer: likelier path" : "bluer: surer"], ["key-changed", "changed"],
+      [isMaze ? "key-astray" : "key-wrong", "wrong"]];
+    if (isMaze) {
       items[0] = ["key-path", "marked path"];
-      items.push(["key-missed", "missed"]);
+      items.push(["key-missed", "missed, with the answer shown"]);
     }
     return make("ul", { class: "legend" }, ...items.map(([kind, words]) =>
       make("li", {}, make("span", { class: `key ${kind}`, "aria-hidden": "true" }), words)));
@@ -135,6 +148,7 @@ Focus.player = function (host, shown) {
       if (step >= steps) halt(steps);
     }, (1000 / Number(speed.value)) * calm);
     play.textContent = "Pause";
+    live.textContent = "";
   }
 
   function stop() {

@@ -31,11 +31,11 @@ Focus.plot = function (repair, scales, onStep) {
     const y = (value) => panel.bottom - ((value - low) / (high - low)) * (panel.bottom - panel.top);
     Object.assign(panel, { y, values: repair[panel.name] });
     draw("path", { class: "axis", d: `M${left} ${panel.top}V${panel.bottom}H${width - right}` }, svg);
-    text(left, panel.top - 6, panel.title, "title");
+    explain(text(left, panel.top - 6, panel.title, "title"), panel.name);
     for (const value of [low, high]) text(left - 4, y(value) + 3, short(value), "tick end");
     if (panel.name === "defect") {
       draw("path", { class: "gamma", d: `M${left} ${y(repair.gamma)}H${width - right}` }, svg);
-      text(width - right, y(repair.gamma) - 4, "γ", "tick end");
+      explain(text(width - right, y(repair.gamma) - 4, "γ", "tick end"), "gamma");
     }
     const points = panel.values.map((value, step) => `${x(step).toFixed(1)} ${y(value).toFixed(1)}`);
     if (points.length) draw("path", { class: `line ${panel.name}`, d: `M${points.join("L")}` }, svg);
@@ -53,7 +53,7 @@ Focus.plot = function (repair, scales, onStep) {
       const y = panel.y(panel.values[frontier.step]);
       draw("path", { class: kind, d: `M${at} ${y - 5}l5 5l-5 5l-5 -5z` }, svg);
     }
-    text(at, beneath, "t*", "mark middle");
+    explain(text(at, beneath, "t*", "mark middle"), "frontier");
   }
   if (!frontier || x(frontier.step) > left + 16) text(left, beneath, "0", "tick middle");
   const now = draw("path", { class: "now" }, svg);
@@ -86,7 +86,12 @@ Focus.plot = function (repair, scales, onStep) {
     return panels.map(({ top, bottom }) => `M${at} ${top}V${bottom}`).join("");
   }
   function text(x, y, words, kind) {
-    draw("text", { x, y, class: kind }, svg).textContent = words;
+    const element = draw("text", { x, y, class: kind }, svg);
+    element.textContent = words;
+    return element;
+  }
+  function explain(element, term) {
+    draw("title", {}, element).textContent = Focus.terms[term].join(": ");
   }
   function short(value) {
     return Math.abs(value) < 10 ? value.toFixed(1) : value.toFixed(0);

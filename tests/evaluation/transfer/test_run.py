@@ -101,9 +101,9 @@ def test_a_killed_run_loses_and_repeats_nothing(questions, tmp_path):
     # Each batch waits, so that the kill meets the run in its middle.
     slow = (
         "import sys, time; from focus.evaluation.transfer import run; "
-        "inner = run.complete\n"
+        "inner = run.complete_in_pieces\n"
         "def slowly(*given):\n    time.sleep(0.5)\n    return inner(*given)\n"
-        "run.complete = slowly\n"
+        "run.complete_in_pieces = slowly\n"
         "from focus.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     process = subprocess.Popen([sys.executable, "-c", slow, *words])
