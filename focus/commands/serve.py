@@ -53,7 +53,7 @@ def serve(
     listening = listen(host, port)
     address, number = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
-    print(f"open http://{shown}:{number}/ in a browser (Ctrl-C stops)", flush=True)
+    print(f"http://{shown}:{number}/ is the page; open it in a browser (Ctrl-C stops)", flush=True)
     if hosts is None:
         print("other machines can reach this page; there is no password", flush=True)
     make_server(app).run(sockets=[listening])

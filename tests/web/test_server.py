@@ -220,7 +220,7 @@ def test_serve_tells_the_address_it_listens_on(solvers, tmp_path, monkeypatch, c
     words = ["serve", "--checkpoint", both[0], "--against", both[1], "--port", "0"]
     assert main(words) == 0
     said = capsys.readouterr()
-    assert re.match(r"open http://127\.0\.0\.1:\d+/ in a browser", said.out)
+    assert re.match(r"http://127\.0\.0\.1:\d+/ is the page", said.out)
     assert said.err.splitlines() == [
         "focus serve: loading PyTorch",
         f"focus serve: loading {both[0]} (1 of 2)",
@@ -247,7 +247,7 @@ def test_a_released_solver_without_its_language_model_is_left_out(monkeypatch, t
     assert main(["serve", "--port", "0"]) == 0
     said = capsys.readouterr()
     assert "sudoku-smollm2 is left out: smollm2-135m is not installed yet" in said.err
-    assert said.out.startswith("open http")
+    assert said.out.startswith("http")
     names.pop("sudoku-none")
     assert main(["serve", "--port", "0"]) == 2
     assert "not installed yet" in capsys.readouterr().err.splitlines()[-1]
