@@ -91,7 +91,7 @@ def test_parts_are_gone_on_with_whatever_the_settings_of_training(tmp_path):
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        (GenerationSpec(0, 1, "minimal"), "at least 1"),
+        (GenerationSpec(0, 1, "minimal"), "from 1 to"),
         (
             GenerationSpec(5, 1, "hard"),
             "no generator mode 'hard'; it has minimal, unbiased, neighbourhood",

@@ -146,5 +146,5 @@ def test_a_single_file_is_cut_into_disjoint_splits(tmp_path):
     assert [len(part) for part in ids] == [40, 5, 5]
     assert len(set.union(*ids)) == 50
     write_table(tmp_path / "few.csv", splits.test, task)
-    with pytest.raises(UserError, match="has 5 puzzles; to train on it takes 10"):
+    with pytest.raises(UserError, match="has 5 puzzles; training needs 10 or more"):
         make_splits(open_source(str(tmp_path / "few.csv")), task)

@@ -41,7 +41,7 @@ def judge_answers(
     pool: list[_Worker] = []
     count = min(len(pairs), workers or os.cpu_count() or 1)
     try:
-        pool = [_Worker() for _ in range(count)]
+        pool = [_take_worker() for _ in range(count)]
         for worker in pool:
             worker.give(next(waiting), pairs)
         done = 0
@@ -58,7 +58,10 @@ def judge_answers(
                 worker.give(next(waiting, None), pairs)
     finally:
         for worker in pool:
-            worker.end()
+            if worker.task is None:
+                _resting.append(worker)
+            else:  # an error or Ctrl-C came in between
+                worker.end()
     return [verdict for verdict in results if verdict is not None]
 
 
@@ -106,11 +109,29 @@ class _Worker:
         self._start()
         return Judged(None, False, why)
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there."""
+        return self._process.is_alive()
+
     def end(self) -> None:
         """End the process."""
         self._process.kill()
         self._process.join()
         self.pipe.close()
+
+
+_resting: list[_Worker] = []  # for the next call, since loading sympy takes seconds
+
+
+def _take_worker() -> _Worker:
+    """One that rests and is alive, or a new one."""
+    while _resting:
+        worker = _resting.pop()
+        if worker.alive:
+            return worker
+        worker.end()
+    return _Worker()
 
 
 def _serve(pipe: Connection) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from focus.evaluation.transfer import BENCHMARKS
+from focus.evaluation.transfer import BENCHMARKS, equality
 from focus.evaluation.transfer.equality import judge_answer, judge_answers
 
 
@@ -52,3 +52,15 @@ def test_all_of_math_and_both_aimes(data_folder):
         found = judge_answers([(item.gold, item.gold) for item in items])
         assert sum(verdict.correct for verdict in found) == count
         assert not any(verdict.correct for verdict in judge_answers(_off_by_one(items)))
+
+
+def test_workers_serve_the_next_call_unless_they_have_died():
+    right = r"\boxed{2}"
+    judge_answers([(right, right)], workers=1)
+    (resting,) = equality._resting[-1:]
+    judge_answers([(right, right)], workers=1)
+    assert equality._resting[-1] is resting
+    resting._process.kill()
+    resting._process.join()
+    assert judge_answers([(right, right)], workers=1)[0].correct
+    assert equality._resting[-1] is not resting
