@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from focus.commands.evaluate import load_checkpoint
+from focus.commands.output import print_json
 from focus.errors import UserError
 from focus.folders import check_replaceable
 from focus.model.solver import solver_of
@@ -14,26 +15,34 @@ from focus.model.solver import solver_of
 Word = Annotated[str, tyro.conf.Positional]
 
 
-def onnx(checkpoint: Word, out: str = "onnx-out") -> None:
+def onnx(checkpoint: Word, out: str = "onnx-out", json: bool = False) -> None:
     """Write a solver as ONNX graphs: its start, a step, the decoder, and the whole of it.
 
     Args:
         checkpoint: a released name, a checkpoint folder, a run's folder (its best checkpoint),
             or a hub id. With a language model there is no whole: the model stays outside.
         out: folder to write; a new or empty one, or an earlier export.
+        json: print one JSON object instead: the files and their bytes.
     """
     folder = Path(out)
     _check(folder)
     from focus.export.onnx import write_graphs
 
     model, _ = load_checkpoint(checkpoint, None)
-    for file in write_graphs(solver_of(model, checkpoint), checkpoint, folder):
-        print(f"{file} ({file.stat().st_size / 1e6:.1f} MB)")
+    sizes = {
+        str(file): file.stat().st_size
+        for file in write_graphs(solver_of(model, checkpoint), checkpoint, folder)
+    }
+    if json:
+        print_json({"files": sizes})
+        return
+    for name, size in sizes.items():
+        print(f"{name} ({size / 1e6:.1f} MB)")
 
 
 def page(
-    folder: Word, checkpoint: tuple[str, ...] = (), runtime: str | None = None
-) -> None:  # fmt: skip
+    folder: Word, checkpoint: tuple[str, ...] = (), runtime: str | None = None, json: bool = False
+) -> None:
     """Write a folder for any static host that solves puzzles in the visitor's browser.
 
     Args:
@@ -41,6 +50,7 @@ def page(
         checkpoint: solvers without a language model; default sudoku-none and maze-none.
         runtime: onnxruntime-web, as the .tgz of npm pack or its folder; default from the npm
             registry, once.
+        json: print one JSON object instead: folder, bytes, and bytes when compressed.
     """
     target = Path(folder)
     _check(target)
@@ -52,7 +62,15 @@ def page(
     solvers = name_solvers([(name, *load_checkpoint(name, None)) for name in names])
     for named in solvers:
         check_solver(named)
-    whole, compressed = write_page(solvers, target, find_runtime(runtime))
+
+    def say(text: str) -> None:
+        if not json:
+            print(text)
+
+    whole, compressed = write_page(solvers, target, find_runtime(runtime, say), say)
+    if json:
+        print_json({"folder": folder, "bytes": whole, "compressed": compressed})
+        return
     print(f"{target}: {whole / 1e6:.1f} MB, {compressed / 1e6:.1f} MB compressed")
     print(f"to look at it: python3 -m http.server --directory {target}")
 

@@ -114,16 +114,36 @@ def test_a_language_model_stays_outside_and_its_reading_comes_in():
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "steps"), [("sudoku-none", 50, 64), ("maze-none", 20, 16)]
+    ("name", "rows", "steps"),
+    [("sudoku-none", 50, 64), pytest.param("maze-none", 20, 16, marks=pytest.mark.long)],
 )
-def test_released_solvers_give_the_answers_of_pytorch_on_real_puzzles(
-    name, rows, steps, request, record_property
-):
+def test_released_solvers_solve_real_puzzles_as_in_pytorch(name, rows, steps, request):
+    """A Sudoku that stays unsolved may end elsewhere: its rollout amplifies rounding."""
     table = request.getfixturevalue("real_sudokus" if "sudoku" in name else "real_mazes")
-    graphs = Graphs(Solver.from_pretrained(name).eval())
-    worst = compare(graphs, table.questions[:rows], steps)
-    record_property("largest_difference", worst)
-    assert worst < 0.1  # of logits within +-20
+    questions = table.questions[:rows]
+    solver = Solver.from_pretrained(name).eval()
+    graphs, x = Graphs(solver), solver.task.problem(questions)
+    asked = {"question": questions.astype(np.int64)}
+    with torch.no_grad():
+        rollout, before = solver.rollout(x), None
+        for held in graphs.states(asked, steps):
+            tokens = held["z"].shape[1]
+            if before is not None:  # one step from the state that PyTorch is in
+                after = graphs.call("step.onnx", held | before)[f"{NEXT}z"]
+                gap = np.abs(after - next(rollout).z[:, :tokens].numpy())
+                assert gap[x.mask[:, :tokens].numpy()].max() < 1e-3  # of logits within +-20
+            else:
+                next(rollout)
+            state = rollout.state.tensors()
+            before = {part: value[:, :tokens].numpy() for part, value in state.items()}
+        decoded = solver.task.decode(rollout.state.z, x)
+    solved = solver.task.obeys(decoded, x).numpy()
+    same = graphs.call("decode.onnx", held)["answer"] == solver.task.cell_codes(decoded, x).numpy()
+    whole = graphs.call("solver.onnx", asked | {"steps": np.array(steps)})
+    assert (whole["valid"] == solved).all()
+    assert solved.mean() > 0.7
+    assert same.all(1)[solved].all()
+    assert (whole["answer"] == solver.task.cell_codes(decoded, x).numpy()).all(1)[solved].all()
 
 
 def test_weights_that_bf16_holds_are_stored_as_bf16_and_others_are_not():
