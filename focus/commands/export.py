@@ -6,16 +6,14 @@ from typing import Annotated
 
 import tyro
 
-from focus.commands.evaluate import load_checkpoint
+from focus.commands.evaluate import CheckpointWord, load_checkpoint
 from focus.commands.output import print_json
 from focus.errors import UserError
 from focus.folders import check_replaceable
 from focus.model.solver import solver_of
 
-Word = Annotated[str, tyro.conf.Positional]
 
-
-def onnx(checkpoint: Word, out: str = "onnx-out", json: bool = False) -> None:
+def onnx(checkpoint: CheckpointWord, out: str = "onnx-out", json: bool = False) -> None:
     """Write a solver as ONNX graphs: its start, a step, the decoder, and the whole of it.
 
     Args:
@@ -41,8 +39,9 @@ def onnx(checkpoint: Word, out: str = "onnx-out", json: bool = False) -> None:
 
 
 def page(
-    folder: Word, checkpoint: tuple[str, ...] = (), runtime: str | None = None, json: bool = False
-) -> None:
+    folder: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    checkpoint: tuple[str, ...] = (), runtime: str | None = None, json: bool = False,
+) -> None:  # fmt: skip
     """Write a folder for any static host that solves puzzles in the visitor's browser.
 
     Args:

@@ -8,6 +8,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tokenizers import Tokenizer
 from transformers.convert_slow_tokenizer import TikTokenConverter
@@ -74,5 +75,8 @@ def test_an_installed_qwen_has_that_vocabulary(vocabulary, name):
     theirs = AutoTokenizer.from_pretrained(installed(name))
     tokens = vocabulary[1].get_vocab()
     assert tokens.items() <= theirs.get_vocab().items()
-    for text in (Sudoku().prompt().text([0] * 81), "for i in range(12345):\n    x += i  # ##.."):
+    for text in (
+        Sudoku().prompt().text(np.zeros(81, np.uint8)),
+        "for i in range(12345):\n    x += i  # ##..",
+    ):
         assert theirs.encode(text) == vocabulary[1].encode(text).ids
