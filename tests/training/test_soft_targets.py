@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from focus.curation.config import Stage
+from focus.data.sources import Generated
 from focus.engines.maze_search import WALL
 from focus.errors import UserError
 from focus.model.solver import Solver
@@ -52,6 +53,7 @@ def shared_cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _cache(shared_cache, monkeypatch):
     monkeypatch.setenv("FOCUS_CACHE", str(shared_cache))
+    monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 200, 40))  # all of them are taught
 
 
 def a_plain_run(name: str):
