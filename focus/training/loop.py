@@ -272,9 +272,9 @@ class Trainer:
             for name, value in average.items():
                 runner.optimizer.average[name].copy_(value)
             self.update, self.best = counters["update"], counters["best"]
-            self.best_energy = counters.get("best_energy")
+            self.best_energy = counters["best_energy"]
             self.seconds = counters["seconds"]
-            self.evals_without_gain = counters.get("evals_without_gain", 0)
+            self.evals_without_gain = counters["evals_without_gain"]
         if self.processes.first:
             self.metrics.rewind(self.update)
         self.claimed = True

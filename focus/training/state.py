@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from focus.errors import UserError
-from focus.files import read_object, write_text
+from focus.files import check_fields, read_object, write_text
 from focus.folders import atomic_folder, check_folder
 from focus.model.checkpoint import read_tensors
 from focus.serialization import to_json
@@ -101,10 +101,13 @@ def load_state(
     average = part("average") or {name: value.clone() for name, value in weights.items()}
     moments = {key: value for key, value in tensors.items() if key.split("/")[0] not in _OTHERS}
     metric_sums = [value for _, value in sorted(part("metric_sums").items())]
-    counters = read_object(folder / "trainer.json")
-    for name in ("update", "best", "seconds"):
-        if not isinstance(counters.get(name), int | float):
-            raise UserError(f"{folder / 'trainer.json'} is damaged: {name} is not a number")
+    path = folder / "trainer.json"
+    counters = {"best_energy": None, "evals_without_gain": 0, **read_object(path)}
+    number = int | float
+    kinds = {"update": int, "best": number, "seconds": number, "evals_without_gain": int}
+    check_fields(counters, {**kinds, "best_energy": number | None}, str(path))
+    if counters["update"] < 0:
+        raise UserError(f"{path} is damaged: its update is {counters['update']}")
     return weights, average, moments, metric_sums, counters, part("carried")
 
 
