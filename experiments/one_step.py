@@ -67,7 +67,7 @@ class OneStep:
         self.saved = [tensor.clone() for tensor in self.optimizer.tensors()]
 
     def pool(self, number: int, size: int) -> Pool:
-        """Puzzles that the run did not draw for the updates it has made."""
+        """Training puzzles, drawn anew."""
         sampler, config, (K_p, h) = self.trainer.step_runner.sampler, self.config, self.stage
         update = torch.tensor(config.optimizer.updates + number, device=self.trainer.device)
         batch = sampler.batch(update, update, torch.arange(size, device=self.trainer.device))
@@ -166,8 +166,11 @@ class OneStep:
 
 def rank_correlation(first: list[float], second: list[float]) -> float:
     """Spearman's; not a number where one of the two does not vary."""
-    ranks = [np.argsort(np.argsort(values)) for values in (first, second)]
-    with np.errstate(invalid="ignore"):
+    ranks = []
+    for values in (first, second):
+        _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(count) - (count - 1) / 2)[place])  # equal values share their ranks
+    with np.errstate(invalid="ignore", divide="ignore"):
         return float(np.corrcoef(*ranks)[0, 1])
 
 

@@ -123,10 +123,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     run_command.set(main)
     try:
         run = _parse(name, words[len(name.split()) :])
-        if "torch" in sys.modules:
-            from focus.commands.threads import use_idle_cores
-
-            use_idle_cores()
         run()
         return 0
     except UserError as error:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from focus.commands.output import print_json, progress_lines
+from focus.commands.threads import use_idle_cores
 from focus.data.sources import File, Source, open_source
 from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
@@ -48,6 +49,7 @@ def load_checkpoint(
 
     `side` is the size of the puzzles to be solved, where it is known.
     """
+    use_idle_cores()
     folder = checkpoint_folder(fetch(checkpoint))
     config = read_config(folder / "config.json")
     if task and task != config.task.name:

@@ -3,6 +3,9 @@
 The threads of an operation wait for each other. On a core that other work holds, one of them waits
 for its turn, and all others wait for it, in every operation: a solve that takes six seconds alone
 then takes one or two minutes. With the threads that idle cores can carry it takes twice as long.
+
+Training keeps the number that it has: how sums are rounded depends on it, and a resumed run equals
+an unbroken one.
 """
 
 import os
@@ -14,19 +17,20 @@ import torch
 
 _LOADS = Path("/proc/loadavg")
 _VARIABLE = "OMP_NUM_THREADS"
+_ALL = torch.get_num_threads()  # what PyTorch would take
 
 
 def use_idle_cores() -> None:
     """Take no more threads than cores are idle; $OMP_NUM_THREADS, where it is set, decides."""
     if _VARIABLE not in os.environ:
-        torch.set_num_threads(min(torch.get_num_threads(), idle_cores()))
+        torch.set_num_threads(min(_ALL, idle_cores()))
 
 
 def idle_cores() -> int:
-    """Cores of this process that nothing else uses now; at least 1."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    return max(1, cores - _busy())
+    """Cores of this process that nothing else uses now, as far as is known; at least 1."""
+    every = os.cpu_count() or 1  # what runs may run on cores that are not ours
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
+    return max(1, min(own, every - _busy()))
 
 
 def _busy() -> int:

@@ -57,6 +57,46 @@ def crossed_bootstrap(
     return float(change.mean()), float(low), float(high), min(1.0, 2 * max(beyond, 1 / draws))
 
 
+def effect_over_seeds(
+    first: np.ndarray, second: np.ndarray, draws: int = 10_000
+) -> tuple[float, float, float, float]:
+    """As `crossed_bootstrap`, and never surer than Student's t over the seeds' mean differences.
+
+    A bootstrap of three seeds knows too few of them: where seeds differ more than puzzles do, one
+    in five of its intervals misses an effect of 0. With one seed nothing is known of their spread,
+    and the interval has no bounds.
+    """
+    effect, low, high, p = crossed_bootstrap(first, second, draws)
+    differences = first.mean(1) - second.mean(1)
+    seeds = len(differences)
+    if seeds == 1:
+        return effect, -math.inf, math.inf, 1.0
+    error = float(differences.std(ddof=1)) / math.sqrt(seeds)
+    reach = error * student_quantile(0.975, seeds - 1)
+    p_of_seeds = student_p(effect / error, seeds - 1) if error else 0.0
+    return effect, min(low, effect - reach), max(high, effect + reach), max(p, p_of_seeds)
+
+
+def student_p(t: float, freedom: int) -> float:
+    """Two-sided p-value of Student's t."""
+    angle, share = _student(freedom)
+    return 2 * (1 - float(np.interp(math.atan(abs(t) / math.sqrt(freedom)), angle, share)))
+
+
+def student_quantile(share: float, freedom: int) -> float:
+    """The t below which this share of Student's distribution lies."""
+    angle, shares = _student(freedom)
+    return math.sqrt(freedom) * math.tan(float(np.interp(share, shares, angle)))
+
+
+def _student(freedom: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distribution function over the angle whose tangent is t / sqrt(freedom)."""
+    angle = np.linspace(-math.pi / 2, math.pi / 2, 200_001)
+    density = np.cos(angle) ** (freedom - 1)
+    share = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return angle, share / share[-1]
+
+
 def holm(p_values: dict[str, float]) -> dict[str, float]:
     """P-values corrected for their number, by Holm's step-down procedure."""
     corrected, least = {}, 0.0

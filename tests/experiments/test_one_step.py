@@ -1,5 +1,7 @@
 """Single steps from a saved run: measured, and undone."""
 
+import math
+
 import pytest
 import torch
 
@@ -45,6 +47,8 @@ def test_groups_are_cut_by_their_distance_from_the_frontier(run):
 def test_rank_correlation():
     assert rank_correlation([1, 2, 3], [10, 20, 90]) == pytest.approx(1)
     assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert rank_correlation([1, 1, 2, 2], [5, 6, 5, 6]) == pytest.approx(0)
+    assert math.isnan(rank_correlation([1, 1, 1], [1, 2, 3]))
 
 
 def test_a_folder_without_a_run_is_one_line(tmp_path, monkeypatch):

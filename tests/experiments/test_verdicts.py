@@ -9,7 +9,13 @@ from experiments import verdicts
 from experiments.campaign import STUDIES
 from experiments.stored import pack
 from experiments.verdicts import CLAIMS, PAPERS, SHORT, Claim
-from focus.evaluation.statistics import crossed_bootstrap, holm
+from focus.evaluation.statistics import (
+    crossed_bootstrap,
+    effect_over_seeds,
+    holm,
+    student_p,
+    student_quantile,
+)
 from focus.recipes import METHODS
 
 
@@ -55,6 +61,38 @@ def test_a_clear_effect_is_confirmed_and_its_absence_contradicts(results):
 def test_a_small_effect_with_few_seeds_is_undecided(results):
     store(results / "campaign-primary.json", {"focus": 0.51, "random": 0.50}, 2, puzzles=100)
     assert verdicts.verdicts((RANDOM,))[0].word == "undecided"
+
+
+def test_a_real_effect_far_below_the_papers_is_confirmed_but_smaller(results):
+    claim = Claim("FOCUS above Recurrent", "sudoku", "focus", "recurrent")  # +57.2 in the paper
+    store(results / "campaign-secondary.json", {"focus": 0.55, "recurrent": 0.45})
+    assert verdicts.verdicts((claim,))[0].word == "confirmed, but smaller"
+
+
+def test_a_claim_of_the_primary_study_is_not_judged_by_the_secondary_one(results):
+    store(results / "campaign-secondary.json", {"focus": 0.55, "random": 0.45})
+    assert verdicts.verdicts((RANDOM,)) == ()
+
+
+def test_one_seed_decides_nothing(results):
+    store(results / "campaign-primary.json", {"focus": 0.75, "random": 0.25}, seeds=1)
+    assert verdicts.verdicts((RANDOM,))[0].word == "undecided"
+
+
+def test_intervals_of_three_seeds_miss_nothing_in_one_case_of_twenty():
+    rng, missed = np.random.default_rng(0), 0
+    for _ in range(200):
+        luck = rng.normal(0, 0.02, (3, 1))
+        first, second = rng.random((3, 400)) < 0.5 + luck, rng.random((3, 400)) < 0.5
+        _, low, high, _ = effect_over_seeds(first, second, draws=200)
+        missed += not low <= 0 <= high
+    assert missed <= 20
+
+
+def test_student():
+    assert student_quantile(0.975, 2) == pytest.approx(4.3027, abs=1e-3)
+    assert student_quantile(0.975, 4) == pytest.approx(2.7764, abs=1e-3)
+    assert student_p(4.3027, 2) == pytest.approx(0.05, abs=1e-4)
 
 
 def test_short_runs_are_used_where_the_papers_regime_has_none_and_say_so(results):
