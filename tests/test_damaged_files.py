@@ -145,10 +145,9 @@ def _set(node: Any, number: int, value: Any) -> Any:
 
 
 def _places(node: Any, above: tuple = ()) -> Iterator[tuple]:
-    items = node.items() if isinstance(node, dict) else enumerate(node)
-    for key, item in items if isinstance(node, dict | list) else ():
-        yield (*above, key)
-        if isinstance(item, dict | list):
+    if isinstance(node, dict | list):
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            yield (*above, key)
             yield from _places(item, (*above, key))
 
 
