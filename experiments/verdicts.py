@@ -163,7 +163,7 @@ def table() -> str:
     head = ["paper", "ours [95 % interval], seeds", "verdict"]
     rows = [["claim", *(f"{task}: {word}" for task in ("Sudoku", "Maze") for word in head)]]
     for what in dict.fromkeys(claim.what for claim in CLAIMS):
-        row = [what]
+        row = [what[0].upper() + what[1:]]
         for claim in (claim for claim in CLAIMS if claim.what == what):
             row.append("–" if claim.in_paper is None else f"{claim.in_paper:+.1f}")
             verdict = known.get((what, claim.task))

@@ -7,8 +7,10 @@ import sys
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from focus.errors import UserError
+from focus.model.install import installed
 from focus.training.distributed import Processes
 from tests.training.test_resume import metrics
 
@@ -20,12 +22,38 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def two_layers_of_qwen(tmp_path_factory) -> str:
+    """The first layers of Qwen2.5-Coder-0.5B with its tokenizer; skipped where it is missing."""
+    whole = installed("qwen2.5-coder-0.5b")
+    if whole is None:
+        pytest.skip("needs focus backbone install qwen2.5-coder-0.5b")
+    folder = tmp_path_factory.mktemp("qwen")
+    AutoTokenizer.from_pretrained(whole).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(whole)
+    model.model.layers = model.model.layers[:2]
+    model.config.num_hidden_layers, model.config.layer_types = 2, model.config.layer_types[:2]
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def test_two_processes_equal_one_with_a_real_language_model(tmp_path, two_layers_of_qwen):
+    check_two_equal_one(
+        tmp_path, "mini-sudoku", "1", ["--solver.backbone.name", two_layers_of_qwen]
+    )
+
+
 @pytest.mark.parametrize(
     ("recipe", "accumulate"), [("mini-sudoku/tiny-llama", "2"), ("mini-maze", "1")]
 )
 def test_two_processes_equal_one(tmp_path, recipe, accumulate):
     """Mini-batches are shared out where they can be, else the examples of each."""
-    command = ["focus.cli", "train", recipe, *ARGUMENTS, "--optimizer.accumulate", accumulate]
+    check_two_equal_one(tmp_path, recipe, accumulate, [])
+
+
+def check_two_equal_one(tmp_path, recipe: str, accumulate: str, more: list[str]) -> None:
+    more = ["--optimizer.accumulate", accumulate, *more]
+    command = ["focus.cli", "train", recipe, *ARGUMENTS, *more]
     several = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
     for name, words in (("one", []), ("two", several)):
         done = subprocess.run(
