@@ -407,8 +407,8 @@ def speed_on_a_cpu() -> str:
 _TABLES = (
     summary, peers, verdicts, choices, sudoku, changes, controls, with_and_without, methods,
     method_paths, answer_decay,
-    symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends, transfer_bits,
-    harness, speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
+    symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
+    transfer_bits, harness, speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 

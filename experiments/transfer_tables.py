@@ -1,4 +1,4 @@
-"""Tables of docs/measured/transfer.md: accuracy, how completions end, bits of references, a check."""
+"""Tables on mathematics and code: accuracy, how completions end, bits of references, a check."""
 
 import numpy as np
 

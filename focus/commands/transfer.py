@@ -47,8 +47,7 @@ def transfer(
         limit: only the first so many items of each benchmark.
         allow_code: run the programs that CruxEval's verdicts need, in a sandbox.
         only_generate: write completions and leave the verdicts for another call.
-        bits: bits per token of the reference texts instead of accuracy; sees differences where a
-            model is too small for right answers.
+        bits: measure bits per token of the reference texts, and write no completions.
         out: folder of completions, verdicts, table and response cards, or of bits.
         json: print one JSON object instead of a table.
     """

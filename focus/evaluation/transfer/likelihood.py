@@ -64,7 +64,6 @@ def measure(
     return figures
 
 
-@torch.inference_mode()
 def reference_bits(
     model: Any, pairs: Sequence[tuple[list[int], list[int]]], ends: Sequence[int], device: str
 ) -> list[tuple[float, float]]:
@@ -72,29 +71,13 @@ def reference_bits(
 
     A batch that does not fit into memory is read in two halves.
     """
-    width = max(len(prompt) + len(reference) for prompt, reference in pairs)
-    first = min(len(prompt) for prompt, _ in pairs) - 1  # the first place whose logits are needed
-    ids = torch.zeros(len(pairs), width, dtype=torch.long)
-    mask = torch.zeros(len(pairs), width, dtype=torch.bool)
-    for row, (prompt, reference) in enumerate(pairs):
-        text = prompt + reference
-        ids[row, : len(text)], mask[row, : len(text)] = torch.tensor(text), True
     try:
-        logits = model(
-            input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False,
-            logits_to_keep=width - first,
-        ).logits  # fmt: skip
-        bits = []
-        for row, (prompt, reference) in enumerate(pairs):
-            place = len(prompt) - 1 - first
-            after = logits[row, place : place + len(reference) + 1]
-            bits.append(_bits(after, reference, ends))
-        return bits
+        return _read_together(model, pairs, ends, device)
     except torch.OutOfMemoryError as error:
         if len(pairs) == 1:
             raise UserError(
-                f"a prompt with its reference of {width:,} tokens does not fit into the GPU's "
-                "memory; take a smaller backbone"
+                f"a prompt with its reference of {len(pairs[0][0]) + len(pairs[0][1]):,} tokens "
+                "does not fit into the GPU's memory; take a smaller backbone"
             ) from error
     torch.cuda.empty_cache()
     half = len(pairs) // 2
@@ -103,6 +86,30 @@ def reference_bits(
         for part in (pairs[:half], pairs[half:])
         for one in reference_bits(model, part, ends, device)
     ]
+
+
+@torch.inference_mode()
+def _read_together(
+    model: Any, pairs: Sequence[tuple[list[int], list[int]]], ends: Sequence[int], device: str
+) -> list[tuple[float, float]]:
+    """The same for one batch, padded on the right."""
+    width = max(len(prompt) + len(reference) for prompt, reference in pairs)
+    first = min(len(prompt) for prompt, _ in pairs) - 1  # the first place whose logits are needed
+    ids = torch.zeros(len(pairs), width, dtype=torch.long)
+    mask = torch.zeros(len(pairs), width, dtype=torch.bool)
+    for row, (prompt, reference) in enumerate(pairs):
+        text = prompt + reference
+        ids[row, : len(text)], mask[row, : len(text)] = torch.tensor(text), True
+    logits = model(
+        input_ids=ids.to(device), attention_mask=mask.to(device), use_cache=False,
+        logits_to_keep=width - first,
+    ).logits  # fmt: skip
+    bits = []
+    for row, (prompt, reference) in enumerate(pairs):
+        place = len(prompt) - 1 - first
+        after = logits[row, place : place + len(reference) + 1]
+        bits.append(_bits(after, reference, ends))
+    return bits
 
 
 def _bits(logits: torch.Tensor, tokens: list[int], ends: Sequence[int]) -> tuple[float, float]:
