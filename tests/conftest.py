@@ -44,6 +44,7 @@ SLOW = (
     "evaluation/transfer/test_likelihood.py::test_a_killed_run",
     "evaluation/transfer/test_likelihood.py::test_an_adapter",
     "evaluation/transfer/test_likelihood.py::test_bits_of_a_real_model",
+    "evaluation/transfer/test_likelihood.py::test_completions_and_bits",
     "evaluation/transfer/test_run.py",
     "export/test_onnx.py",
     "export/test_page.py",
