@@ -20,7 +20,7 @@ from experiments import foundations as data_checks
 from experiments import mini_runs as small_runs
 from experiments import verdicts as claims
 from experiments.stored import RESULTS, figures, markdown, rate, unpack
-from experiments.transfer_tables import harness, transfer, transfer_ends
+from experiments.transfer_tables import harness, transfer, transfer_bits, transfer_ends
 from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.files import write_text
 from focus.model.solver import Solver
@@ -407,8 +407,8 @@ def speed_on_a_cpu() -> str:
 _TABLES = (
     summary, peers, verdicts, choices, sudoku, changes, controls, with_and_without, methods,
     method_paths, answer_decay,
-    symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends, harness,
-    speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
+    symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
+    transfer_bits, harness, speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 

@@ -1,9 +1,9 @@
-"""Tables of docs/RESULTS.md on mathematics and code: accuracy, how completions end, a check."""
+"""Tables on mathematics and code: accuracy, how completions end, bits of references, a check."""
 
 import numpy as np
 
 from experiments.stored import figures, markdown
-from focus.evaluation.transfer import AVERAGED, BENCHMARKS
+from focus.evaluation.transfer import AVERAGED, BENCHMARKS, likelihood
 from focus.evaluation.transfer.compare import FLOOR
 
 
@@ -68,6 +68,16 @@ def transfer_ends() -> str:
             shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]
             title = BENCHMARKS[name].title
             rows.append([_called(kind), title, *shares, f"{mean['tokens']:.0f}"])
+    return markdown(rows)
+
+
+def transfer_bits() -> str:
+    """Bits of reference texts, of every backbone that was measured."""
+    rows = []
+    for run in figures("transfer-bits-smollm2")["runs"]:
+        head, *more = likelihood.rows(run)
+        rows += [] if rows else [["language model", *head]]
+        rows += [[run["backbone"], *cells] for cells in more]
     return markdown(rows)
 
 

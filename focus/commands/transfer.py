@@ -8,10 +8,11 @@ import tyro
 from focus.commands.output import print_json, progress
 from focus.errors import UserError
 from focus.evaluation import sandbox
-from focus.evaluation.transfer import BENCHMARKS, cards, find_benchmarks
+from focus.evaluation.transfer import BENCHMARKS, cards, find_benchmarks, likelihood
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.compare import Results, average, comparisons, table
 from focus.evaluation.transfer.items import Item
+from focus.evaluation.transfer.likelihood import Measured, measure
 from focus.evaluation.transfer.run import Settings, generate, score, summary
 from focus.evaluation.transfer.store import Store
 from focus.evaluation.transfer.variants import Variant, find_backbone, find_variants
@@ -23,13 +24,14 @@ def transfer(
     benchmarks: str = ",".join(BENCHMARKS), data: str | None = None, backbone: str | None = None,
     max_tokens: int = 1024, thinking: Annotated[bool, tyro.conf.FlagConversionOff] = False,
     null_seeds: int = 3, batch: int | None = None, limit: int | None = None,
-    allow_code: bool = False, only_generate: bool = False, out: str = "runs-out/transfer",
-    json: bool = False,
+    allow_code: bool = False, only_generate: bool = False, bits: bool = False,
+    out: str = "runs-out/transfer", json: bool = False,
 ) -> None:  # fmt: skip
     """Accuracy of a language model on mathematics and code, with and without an adapter.
 
     Zero-shot: one greedy chain-of-thought completion for each item, the same prompt and token cap
     for all.
+    With --bits nothing is generated: the same prompts, and how likely the reference texts are.
     A run that was stopped goes on where it was.
 
     Args:
@@ -41,20 +43,26 @@ def transfer(
         max_tokens: cap of a completion.
         thinking: let backbones think that can.
         null_seeds: random adapters for each null.
-        batch: completions at a time; default what fits into memory.
+        batch: completions or references at a time; default what fits into memory.
         limit: only the first so many items of each benchmark.
         allow_code: run the programs that CruxEval's verdicts need, in a sandbox.
         only_generate: write completions and leave the verdicts for another call.
-        out: folder of completions, verdicts, table and response cards.
+        bits: measure bits per token of the reference texts, and write no completions.
+        out: folder of completions, verdicts, table and response cards, or of bits.
         json: print one JSON object instead of a table.
     """
     chosen_benchmarks = find_benchmarks(benchmarks)
     chosen_variants = find_variants(variants, null_seeds)
-    _check(chosen_benchmarks, allow_code, only_generate, limit, batch, null_seeds)
+    _check(limit, batch, null_seeds)
+    if bits:
+        _check_bits(chosen_variants, only_generate)
+    elif not only_generate:
+        _check_code(chosen_benchmarks, allow_code)
     settings = Settings(find_backbone(chosen_variants, backbone), max_tokens, thinking)
     loaded = [(benchmark, benchmark.items(data)[:limit]) for benchmark in chosen_benchmarks]
     folder = Path(out)
     results: Results = {}
+    measured: Measured = {}
     with progress() as bar:
         line = bar.add_task("", total=None)
 
@@ -62,12 +70,19 @@ def transfer(
             bar.update(line, description=what, completed=done, total=total)
 
         for variant in chosen_variants:
+            if bits:
+                inside = folder / variant.name / "bits"
+                measured[variant.name] = measure(variant, loaded, settings, inside, batch, tell)
+                continue
             store = Store(folder / variant.name)
             generate(variant, loaded, settings, store, batch, tell)
             for benchmark, items in [] if only_generate else loaded:
                 results[variant.name, benchmark.name] = score(
                     variant, benchmark, items, store, tell
                 )
+    if bits:
+        _tell_bits(folder, settings, measured, json)
+        return
     if only_generate:
         print(f"completions are in {folder}")
         return
@@ -94,15 +109,37 @@ def transfer(
     print(f"\ncompletions with their verdicts, results.json, table.md and response cards: {folder}")
 
 
-def _check(
-    benchmarks: list[Benchmark], allow_code: bool, only_generate: bool, limit: int | None,
-    batch: int | None, null_seeds: int,
-) -> None:  # fmt: skip
+def _tell_bits(folder: Path, settings: Settings, measured: Measured, json: bool) -> None:
+    report = {"backbone": settings.backbone, **likelihood.compare(measured)}
+    text = likelihood.table(report)
+    write_text(folder / "bits.json", json_text(report, indent=1) + "\n")
+    write_text(folder / "bits.md", text + "\n")
+    if json:
+        print_json(report)
+        return
+    print(text)
+    print(f"\nbits of every item, bits.json and bits.md: {folder}")
+
+
+def _check(limit: int | None, batch: int | None, null_seeds: int) -> None:
     for name, value in (("limit", limit), ("batch", batch), ("null-seeds", null_seeds)):
         if value is not None and value < 1:
             raise UserError(f"--{name} takes a number from 1, not {value}")
+
+
+def _check_bits(variants: list[Variant], only_generate: bool) -> None:
+    if any(variant.kind == "gold" for variant in variants):
+        raise UserError(
+            "--bits measures the reference texts, and gold is those texts: name base, checkpoints "
+            "or null"
+        )
+    if only_generate:
+        raise UserError("--bits generates nothing; leave --only-generate out")
+
+
+def _check_code(benchmarks: list[Benchmark], allow_code: bool) -> None:
     code = [benchmark.name for benchmark in benchmarks if benchmark.judge == "code"]
-    if code and not only_generate:
+    if code:
         if not allow_code:
             raise UserError(
                 f"{', '.join(code)} run Python programs that a language model has written; "

@@ -97,6 +97,23 @@ def _student(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     return angle, share / share[-1]
 
 
+def ratio_intervals(
+    totals: np.ndarray, counts: np.ndarray, draws: int = 10_000, seed: int = 0
+) -> np.ndarray:
+    """Ratios of sums with their 95 % intervals, by a bootstrap over items.
+
+    Each row of `totals` holds a figure of every item, of which `counts` says how much there is; a
+    row of the answer is the ratio, low, high. All rows share the draws.
+    """
+    rng, n = np.random.default_rng(seed), len(counts)
+    ratios = np.empty((draws, len(totals)))
+    for number in range(draws):
+        drawn = np.bincount(rng.integers(n, size=n), minlength=n)
+        ratios[number] = totals @ drawn / (counts @ drawn)
+    low, high = np.quantile(ratios, [0.025, 0.975], axis=0)
+    return np.stack([totals.sum(1) / counts.sum(), low, high], axis=1)
+
+
 def holm(p_values: dict[str, float]) -> dict[str, float]:
     """P-values corrected for their number, by Holm's step-down procedure."""
     corrected, least = {}, 0.0

@@ -18,7 +18,7 @@ from focus.model import static_generation
 from focus.model.static_generation import LOOK
 
 _MOST_ROWS = 2048
-_BYTES_READING = 24  # at the widest place of a layer, for a token: bf16, and float32 of the adapter
+BYTES_READING = 24  # at the widest place of a layer, for a token: bf16, and float32 of the adapter
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def batch_size(model: Any, width: int, cap: int, device: str) -> int:
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     cache = 2 * 2 * config.num_hidden_layers * heads * size * (width + cap)
-    reading = width * (_BYTES_READING * inner + 3 * (width + cap))  # activations, and the mask
+    reading = width * (BYTES_READING * inner + 3 * (width + cap))  # activations, and the mask
     torch.cuda.empty_cache()  # what earlier batches have left counts as free
     free, _ = torch.cuda.mem_get_info()
     return int(max(1, min(_MOST_ROWS, 0.8 * free / (cache + reading))))

@@ -11,7 +11,7 @@ from focus.evaluation.statistics import wilson_interval
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.equality import judge_answers
 from focus.evaluation.transfer.items import Item
-from focus.evaluation.transfer.store import Scored, Store, Written
+from focus.evaluation.transfer.store import Bits, Scored, Store, Written
 from focus.evaluation.transfer.variants import Variant, load_variant
 from focus.model.generate import batch_size, batches, complete_in_pieces
 from focus.model.pretrained import Codec
@@ -37,25 +37,16 @@ def generate(
     store: Store, batch: int | None, progress: Progress,
 ) -> None:  # fmt: skip
     """Write the completions that are missing; the model is loaded only when there are some."""
-    missing, asked_of = [], _sources(benchmarks)
-    for source, (benchmark, items) in asked_of.items():
-        written = store.written(source)
-        missing.append((benchmark, [item for item in items if item.id not in written]))
-    missing = [(benchmark, items) for benchmark, items in missing if items]
-    gold = variant.kind == "gold"
-    about = variant.identity() if gold else {**asdict(settings), **variant.identity()}
-    if missing and not gold:  # completions that are there may be judged on any machine
-        about["precision"] = "bfloat16" if torch.cuda.is_available() else "float32"
-    store.claim(about, {name: benchmark.version for name, (benchmark, _) in asked_of.items()})
+    missing = claim_missing(variant, benchmarks, asdict(settings), store, Written)
     if not missing:
         return
-    if gold:
+    if variant.kind == "gold":
         for benchmark, items in missing:
             store.append(benchmark.source, [Written(i.id, i.gold, 0, True) for i in items])
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model, codec = load_variant(variant, settings.backbone, device)
-    ends = _ends(model, codec)
+    ends = end_ids(model, codec)
     for benchmark, items in missing:
         prompts = [prompt_ids(codec, benchmark.ask(item), settings.thinking) for item in items]
         lengths = [len(prompt) for prompt in prompts]
@@ -71,6 +62,24 @@ def generate(
                 ])  # fmt: skip
                 done += len(piece)
                 progress(f"{variant.name}, {benchmark.source}", done, len(items))
+
+
+def claim_missing(
+    variant: Variant, benchmarks: Sequence[tuple[Benchmark, list[Item]]], about: dict,
+    store: Store, kind: type[Written] | type[Bits],
+) -> list[tuple[Benchmark, list[Item]]]:  # fmt: skip
+    """The items that have no line of this kind, in a store that has the same settings or none."""
+    missing, asked_of = [], _sources(benchmarks)
+    for source, (benchmark, items) in asked_of.items():
+        there = store.read(kind, source)
+        missing.append((benchmark, [item for item in items if item.id not in there]))
+    missing = [(benchmark, items) for benchmark, items in missing if items]
+    gold = variant.kind == "gold"
+    about = variant.identity() if gold else {**about, **variant.identity()}
+    if missing and not gold:  # what is there may be judged or compared on any machine
+        about["precision"] = "bfloat16" if torch.cuda.is_available() else "float32"
+    store.claim(about, {name: benchmark.version for name, (benchmark, _) in asked_of.items()})
+    return missing
 
 
 def _sources(
@@ -93,7 +102,7 @@ def prompt_ids(codec: Codec, text: str, thinking: bool) -> list[int]:
     return [*codec.begin, *codec.encode(text + "\n\n")]
 
 
-def _ends(model, codec: Codec) -> list[int]:
+def end_ids(model, codec: Codec) -> list[int]:
     """Tokens that end a completion."""
     ends = getattr(model.generation_config, "eos_token_id", None)
     more = ends if isinstance(ends, list) else [] if ends is None else [ends]

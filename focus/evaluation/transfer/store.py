@@ -1,12 +1,16 @@
 """Completions on disk: one line each, appended as they end, so that a killed run goes on.
 
+The folder OUT/VARIANT/bits holds bits of references in the same way, without verdicts.
+
 OUT/VARIANT/settings.json            what the completions depend on
 OUT/VARIANT/BENCHMARK.written.jsonl  completions as they come
 OUT/VARIANT/BENCHMARK.jsonl          completions with extraction and verdict
 """
 
 import json
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +31,23 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Bits:
+    """How likely a reference text is."""
+
+    id: str
+    tokens: int
+    bits: float  # of all tokens together
+    end_bits: float  # of a token that ends a completion, after the last of them
+
+    def __post_init__(self):
+        if self.tokens < 1 or not math.isfinite(self.bits + self.end_bits):
+            raise UserError(
+                f"item {self.id} has {self.tokens} tokens of {self.bits} bits and an end of "
+                f"{self.end_bits}: the adapter or the backbone is damaged"
+            )
+
+
+@dataclass(frozen=True)
 class Scored:
     """A stored completion with its verdict."""
 
@@ -38,6 +59,9 @@ class Scored:
     completion: str
     tokens: int
     finished: bool
+
+
+Line = TypeVar("Line", bound=Written | Bits | Scored)
 
 
 class Store:
@@ -57,7 +81,7 @@ class Store:
         for name, version in versions.items():
             if stored.get(name, version) != version:
                 raise UserError(
-                    f"{self.folder} has completions of version {stored[name]} of {name}, now it is "
+                    f"{self.folder} holds version {stored[name]} of {name}, now it is "
                     f"{version}; choose another --out, or remove the folder"
                 )
         for name in settings:
@@ -71,18 +95,22 @@ class Store:
             write_text(path, json.dumps(stored_settings, indent=1) + "\n")
 
     def written(self, benchmark: str) -> dict[str, Written]:
-        """The completions so far; a last line that a kill has torn is cut off."""
+        """The completions so far."""
+        return self.read(Written, benchmark)
+
+    def read(self, kind: type[Line], benchmark: str) -> dict[str, Line]:
+        """The lines so far; a last one that a kill has torn is cut off."""
         path = self.folder / f"{benchmark}.written.jsonl"
         if not path.exists():
             return {}
         text = read_text(path)
         whole = text[: text.rfind("\n") + 1]
-        lines = _read_lines(Written, whole, path)
+        lines = _read_lines(kind, whole, path)
         if len(whole) < len(text):
             write_text(path, whole)
         return {one.id: one for one in lines}
 
-    def append(self, benchmark: str, lines: list[Written]) -> None:
+    def append(self, benchmark: str, lines: Sequence[Written | Bits]) -> None:
         """Add some; they are on the disk when this returns."""
         text = "".join(json.dumps(asdict(line)) + "\n" for line in lines)
         path = self.folder / f"{benchmark}.written.jsonl"
@@ -106,9 +134,6 @@ class Store:
         if not path.exists():
             return {}
         return {one.id: one for one in _read_lines(Scored, read_text(path), path)}
-
-
-Line = TypeVar("Line", Written, Scored)
 
 
 def _read_lines(kind: type[Line], text: str, path: Path) -> list[Line]:

@@ -1,0 +1,48 @@
+"""Store the bits of reference texts, with those of every item.
+
+python -m experiments.transfer_bits NAME RUN...     # docs/results/NAME.json
+
+Each RUN is a folder of `focus transfer --bits`; `runs/transfer-bits.sh` makes them. Items stand in
+the order of their numbers, so that anyone can pair two variants again.
+"""
+
+import json
+from pathlib import Path
+
+from experiments.stored import RESULTS, command_line
+from experiments.transfer_figures import natural
+from focus.evaluation.transfer import BENCHMARKS
+from focus.evaluation.transfer.store import Bits, Store
+from focus.files import read_object, write_text
+
+
+def stored_run(run: Path) -> dict:
+    """The figures of a run."""
+    figures = read_object(run / "bits.json")
+    base = read_object(run / figures["results"][0]["variant"] / "bits" / "settings.json")
+    figures["settings"] = {name: base[name] for name in ("thinking", "precision")}
+    for row in figures["results"]:
+        store = Store(run / row["variant"] / "bits")
+        lines = store.read(Bits, BENCHMARKS[row["benchmark"]].source)
+        items = [lines[item] for item in sorted(lines, key=natural)]
+        row["items"] = {
+            "id": [item.id for item in items],
+            "tokens": [item.tokens for item in items],
+            "bits": [round(item.bits, 3) for item in items],
+            "end_bits": [round(item.end_bits, 3) for item in items],
+        }
+    return figures
+
+
+def main() -> None:
+    """The command line."""
+    parser = command_line(__doc__)
+    parser.add_argument("name")
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
+    words = parser.parse_args()
+    figures = {"command": "runs/transfer-bits.sh", "runs": [stored_run(run) for run in words.runs]}
+    write_text(RESULTS / f"{words.name}.json", json.dumps(figures) + "\n")
+
+
+if __name__ == "__main__":
+    main()
