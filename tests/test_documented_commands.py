@@ -36,7 +36,6 @@ FEW = (
 SMALLER = [
     (r"^uvx --from focus-solver focus", "focus"),  # tests/test_wheel.py installs the wheel
     (r" --report-to trackio", ""),  # an extra; tests/training/test_trackers.py
-    (r"^focus export page page-out$", "focus export page page-out --checkpoint sudoku-none"),
     (r"^torchrun .* -m focus.cli", "focus"),  # several processes have tests of their own
     (r"OWNER/NAME|/path/to/model", "tiny-llama"),
     (r"/(smollm2-135m|qwen[23]\S+b)\b(?=.* --data DIR|.* --out)", "/tiny-llama"),

@@ -10,7 +10,6 @@ from focus.commands.evaluate import CheckpointWord, load_checkpoint
 from focus.commands.output import print_json
 from focus.errors import UserError
 from focus.folders import check_replaceable
-from focus.model.solver import solver_of
 
 
 def onnx(checkpoint: CheckpointWord, out: str = "onnx-out", json: bool = False) -> None:
@@ -25,12 +24,11 @@ def onnx(checkpoint: CheckpointWord, out: str = "onnx-out", json: bool = False) 
     folder = Path(out)
     _check(folder)
     from focus.export.onnx import write_graphs
+    from focus.web.repair import name_solvers
 
-    model, _ = load_checkpoint(checkpoint, None)
-    sizes = {
-        str(file): file.stat().st_size
-        for file in write_graphs(solver_of(model, checkpoint), checkpoint, folder)
-    }
+    (named,) = name_solvers([(checkpoint, *load_checkpoint(checkpoint, None))])
+    files = write_graphs(named.solver, named.name, folder)
+    sizes = {str(file): file.stat().st_size for file in files}
     if json:
         print_json({"files": sizes})
         return

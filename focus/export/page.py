@@ -24,6 +24,7 @@ from focus.export.runtime import FILES as RUNTIME
 from focus.export.runtime import VERSION as RUNTIME_VERSION
 from focus.files import json_text, write_text
 from focus.folders import atomic_folder
+from focus.tasks import BUILT_IN
 from focus.web.kinds import by_kind, describe
 from focus.web.page import ASSETS, asset, project_links, standalone
 from focus.web.repair import NamedSolver
@@ -57,6 +58,11 @@ _ABOUT = """
 
 def check_solver(named: NamedSolver) -> None:
     """Refuse a solver that a browser cannot run."""
+    if (task := named.solver.task.name) not in BUILT_IN:  # rules.js knows no others
+        raise UserError(
+            f"{named.name} solves {task} puzzles; a page knows the rules of "
+            f"{' and '.join(BUILT_IN)} only; focus serve shows it"
+        )
     if named.solver.language_model is not None:
         raise UserError(
             f"{named.name} needs a language model, which a page cannot hold; focus serve shows it, "
@@ -138,8 +144,9 @@ def _index() -> str:
 def _offline(files: dict[str, bytes]) -> str:
     """The script that stores the files, named by what they hold."""
     digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
-    names = ["./", *map(quote, files)]
-    text = asset("offline.js").replace("/*VERSION*/", f"focus-{digest}", 1)
+    # What encodeURIComponent, by which a worker asks, leaves as it is.
+    names = ["./", *(quote(name, safe="/!*'()") for name in files)]
+    text = asset("offline.js").replace("/*VERSION*/", digest, 1)
     return text.replace("/*FILES*/[]", json.dumps(names), 1)
 
 

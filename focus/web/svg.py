@@ -95,9 +95,13 @@ def animated_svg(shown: dict) -> str:
 
 
 def _chosen(repair: dict) -> list[dict]:
-    """The frames up to the first that stays solved; of many, some."""
+    """The frames up to the first that stays solved; of many, some.
+
+    A long repair may have no frame of the very step that solves it; the next one is solved too.
+    """
     end = repair["steps"] if repair["solved_at"] is None else repair["solved_at"]
-    frames = [frame for frame in repair["frames"] if frame["step"] <= end]
+    before = sum(frame["step"] < end for frame in repair["frames"])
+    frames = repair["frames"][: before + 1]
     kept = np.unique(np.linspace(0, len(frames) - 1, min(len(frames), MOST_FRAMES)).round())
     return [frames[int(number)] for number in kept]
 
@@ -184,10 +188,11 @@ def _words(
         f'<text class="left" x="{_EDGE}" y="28" font-size="15" font-weight="600">'
         f"{escape(repair['checkpoint'])}</text>"
     ]
+    solved_at = repair["solved_at"]
     for number, frame in enumerate(frames):
-        step, solved = frame["step"], frame["step"] == repair["solved_at"]
+        step, solved = frame["step"], solved_at is not None and frame["step"] >= solved_at
         said = [
-            "the puzzle" if not step else f"solved at step {step} ✓" if solved else f"step {step}"
+            f"solved at step {solved_at} ✓" if solved else f"step {step}" if step else "the puzzle"
         ]
         if frame["accuracy"] is not None and not solved:
             said.append(f"{100 * frame['accuracy']:.0f} % of cells right")

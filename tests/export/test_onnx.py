@@ -175,6 +175,8 @@ def test_the_command_writes_what_focus_solve_answers(tmp_path, capsys):
     assert "".join(map(str, codes[0])) == answer
     about = session.get_modelmeta().custom_metadata_map
     assert (about["focus.task"], about["focus.steps"]) == ("sudoku", "4")
+    assert about["focus.solver"] == "tiny-sudoku-0"  # without the folders above, which are private
+    assert str(tmp_path) not in (out / "README.md").read_text()
 
 
 def refused(capsys, *words: str) -> str:

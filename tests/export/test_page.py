@@ -2,7 +2,9 @@
 
 import functools
 import http.server
+import importlib
 import json
+import shutil
 import threading
 import zlib
 from collections.abc import Iterator
@@ -23,8 +25,10 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 pytest.importorskip("selenium")
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
 
 from focus.export import runtime
+from focus.export.page import check_solver
 from tests.web.test_browser import Page, browser, network  # noqa: F401
 
 MEGABYTE = 1_000_000
@@ -45,6 +49,16 @@ def folder(engine, tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("page") / "page"
     assert main(["export", "page", str(path)]) == 0
     return path
+
+
+@pytest.fixture(scope="module")
+def pair(engine, tmp_path_factory) -> Path:
+    """The page with two solvers of one kind and name."""
+    path = tmp_path_factory.mktemp("pair")
+    checkpoint = str(store(untrained("sudoku"), path))
+    words = ["--checkpoint", checkpoint, checkpoint]
+    assert main(["export", "page", str(path / "page"), *words]) == 0
+    return path / "page"
 
 
 @dataclass
@@ -215,18 +229,57 @@ def test_a_stopped_repair_shows_what_was_found(browser, served):  # noqa: F811
     page.wait(lambda: "steps is a number from 1 to 512, not 9999" in page.find("#message").text)
 
 
-def test_after_a_visit_it_works_without_the_host(browser, folder):  # noqa: F811
-    with static_host(folder) as served:
-        page = Page(browser, served.address)
-        page.wait(
-            lambda: browser.execute_async_script(
-                "navigator.serviceWorker.ready.then((r) => arguments[0](Boolean(r.active)))"
-            )
+def visit(browser, address: str) -> None:  # noqa: F811
+    """Stay on a page until all of it is kept."""
+    Page(browser, address).wait(
+        lambda: browser.execute_async_script(
+            "navigator.serviceWorker.ready"
+            ".then(({ active }) => arguments[0](active.state === 'activated'))"
         )
-    page = Page(browser, served.address)  # nobody answers at this address any more
+    )
+
+
+def test_after_a_visit_it_works_without_the_host(browser, folder, pair, tmp_path):  # noqa: F811
+    shutil.copytree(folder, tmp_path / "one")
+    shutil.copytree(pair, tmp_path / "two")
+    with static_host(tmp_path) as served:
+        visit(browser, f"{served.address}one/")
+        visit(browser, f"{served.address}two/")  # neither takes the place of the other
+    page = Page(browser, f"{served.address}one/")  # nobody answers at this address any more
     page.choose("sudoku-9")
     solve(page, 3)
     assert page.find(".count").text == "3 / 3"
+    page = Page(browser, f"{served.address}two/")
+    page.choose("sudoku-4")
+    Select(page.find("#first")).select_by_value("tiny-sudoku-0 (2)")
+    solve(page, 3)
+    assert page.find(".count").text == "3 / 3"
+
+
+def test_of_two_solvers_both_are_shown_unless_the_first_is_stopped(browser, pair):  # noqa: F811
+    with static_host(pair) as served:
+        page = Page(browser, served.address)
+        page.choose("sudoku-4")
+        Select(page.find("#second")).select_by_value("tiny-sudoku-0 (2)")
+        solve(page, 2)
+        assert len(page.all(".player .repair")) == 2
+        for stop, repairs in ((9, 2), (2, 1)):
+            found, saved = browser.execute_async_script(_WATCHED, page.entered(), stop)
+            assert found == repairs
+            assert not saved  # nothing could be saved before all of it was there
+
+
+_WATCHED = """
+const [puzzle, stop, done] = arguments, aborter = new AbortController();
+const checkpoints = [...document.getElementById("first").options].map(({ value }) => value);
+let saved = false;
+new MutationObserver(() => {
+  saved ||= !document.getElementById("save").hidden;
+  if (document.getElementById("live").textContent.startsWith(`step ${stop}`)) aborter.abort();
+}).observe(document.getElementById("player"), { childList: true, subtree: true });
+Focus.ask("api/solve", { checkpoints, puzzle, steps: 4 }, aborter.signal)
+  .then(({ repairs }) => done([repairs.length, saved]));
+"""
 
 
 def test_a_page_from_a_file_says_how_to_serve_it(browser, folder):  # noqa: F811
@@ -241,13 +294,17 @@ def refused(capsys, *words: str) -> str:
     return line
 
 
-def test_what_no_page_can_hold_is_refused(tmp_path, capsys):
+def test_what_no_page_can_hold_is_refused(tmp_path, capsys, monkeypatch):
     from focus.model.backbone import BackboneConfig
 
     reader = untrained("sudoku", backbone=BackboneConfig("tiny-llama", rank=4))
     name = str(store(reader, tmp_path))
     out = str(tmp_path / "page")
     assert "needs a language model" in refused(capsys, out, "--checkpoint", name)
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "docs" / "examples"))
+    latin = importlib.import_module("latin_squares").LatinSquares()
+    with pytest.raises(UserError, match=r"solves latin puzzles; .* focus serve shows it"):
+        check_solver(untrained("latin", own=latin))
     (tmp_path / "page").mkdir()
     (tmp_path / "page" / "index.html").write_text("mine")
     assert "index.html" in refused(capsys, out)

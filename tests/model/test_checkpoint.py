@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from focus.model.checkpoint import (
     fetch,
     load_model,
     offered,
+    release_folders,
     released_for,
     save_model,
     trained_weights,
@@ -159,6 +161,15 @@ def test_a_released_checkpoint_goes_by_its_name(trained, tmp_path, monkeypatch):
         UserError, match="here: tiny-release; others: focus-solver/NAME from the hub"
     ):
         load_model(fetch("no-such-release"))
+
+
+def test_what_lies_beside_an_installed_package_is_no_release(tmp_path):
+    package = tmp_path / "focus"
+    assert release_folders(package) == [package / "releases"]
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "other"\n')
+    assert release_folders(package) == [package / "releases"]
+    ours = Path(__file__).parents[2] / "focus"
+    assert release_folders(ours) == [ours / "releases", ours.parent / "releases"]
 
 
 @pytest.mark.parametrize("text", [None, "{", "[]", '{"format": 3, "solver": null}'])

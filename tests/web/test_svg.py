@@ -55,6 +55,14 @@ def test_it_ends_where_the_repair_is_solved_and_long_ones_are_thinned(shown, mon
     assert re.findall(r"\bstep (\d)", animated_svg(shown)) == ["3", "6"]
 
 
+def test_a_thinned_repair_ends_solved_where_the_step_itself_has_no_frame(shown):
+    repair = {**shown["repairs"][0], "solved_at": 3}
+    repair["frames"] = repair["frames"][::2]  # of the steps 0, 2, 4 and 6
+    picture = animated_svg({**shown, "repairs": [repair]})
+    assert re.findall(r"\bstep (\d)", picture) == ["2", "3"]
+    assert cells_at(picture, shown, 2, 3) == repair["frames"][2]["answer"]
+
+
 def test_a_repair_without_a_true_answer_has_no_energy(shown):
     repair = {**shown["repairs"][0], "energy": None}
     repair["frames"] = [{**frame, "accuracy": None} for frame in repair["frames"]]

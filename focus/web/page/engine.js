@@ -44,7 +44,10 @@
     const solution = rules.solve(kind, parsed);
     const shown = { ...kind, puzzle: parsed, solution, repairs: [],
       note: solution === null ? "the search was given up" : null };
-    for (const name of checkpoints) shown.repairs.push(await repair(kind, shown, name, steps, signal));
+    for (const name of checkpoints) {
+      shown.repairs.push(await repair(kind, shown, name, steps, signal));
+      if (signal.aborted) break; // Stop ends them all
+    }
     return shown;
   }
 
@@ -98,15 +101,13 @@
     document.getElementById("player").replaceChildren(
       make("div", { class: "player" }, bar, words, make("div", { class: "views alone" },
         make("figure", { class: "repair" }, make("figcaption", {}, name), grid.element))));
-    document.getElementById("save").hidden = true; // until there is a whole repair
-    document.getElementById("result").hidden = false;
+    document.getElementById("save").hidden = true; // what it would save is no longer shown
     if (document.activeElement.id === "solve") document.getElementById("result").scrollIntoView({ block: "nearest" });
     return {
       draw(frame) {
         grid.draw(frame);
         bar.value = frame.step;
         words.textContent = `step ${frame.step} of ${steps}${frame.valid ? " · solved ✓" : ""}`;
-        if (frame.step === steps) document.getElementById("save").hidden = false;
       },
     };
   }

@@ -89,7 +89,7 @@ Focus.rules = (function () {
     };
     answer.forEach((digit, cell) => { if (digit) flip(cell, digit); });
 
-    // True once there is nothing more to learn: two answers are as bad as many.
+    // Keeps the one answer as `found`; a second one refuses the puzzle.
     function search() {
       let best = -1, open = 0, fewest = 99;
       for (let cell = 0; cell < answer.length && fewest > 1; cell++) {
