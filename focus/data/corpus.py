@@ -24,6 +24,8 @@ from focus.random import example_keys
 from focus.settings import AtLeast, Settings
 from focus.tasks.base import Task
 
+_MOST_ROWS = 20_000_000  # of stored symmetries: 3 GB of Sudokus
+
 
 @dataclass(frozen=True)
 class CorpusConfig(Settings, section="corpus"):
@@ -32,9 +34,9 @@ class CorpusConfig(Settings, section="corpus"):
     # training puzzles that are used, drawn by the seed; 0 = all (707)
     sources: Annotated[int, AtLeast(0)] = 0
     # symmetries of each that are stored beside it; 0 = none (100)
-    symmetries: Annotated[int, AtLeast(0)] = 0
+    symmetries: Annotated[int, AtLeast(0, 10_000)] = 0
     # generated puzzles beside them, none equivalent to a held-out one; 0 = none (50,000)
-    synthetic: Annotated[int, AtLeast(0)] = 0
+    synthetic: Annotated[int, AtLeast(0, 10_000_000)] = 0
     mode: str = ""  # how they are generated; "" = grown from the sources, where the task can
     seed: Annotated[int, AtLeast(0)] = PAPER_SEED  # of all three draws
 
@@ -76,6 +78,11 @@ def _transformed(task: Task, sources: Table, config: CorpusConfig) -> list[Table
     """A table for each of the stored symmetries."""
     if config.symmetries and not task.symmetries_keep_answer:
         raise UserError(f"corpus.symmetries: those of a {task.name} change its answer; set 0")
+    if len(sources) * config.symmetries > _MOST_ROWS:
+        raise UserError(
+            f"corpus.symmetries: {config.symmetries:,} of each of {len(sources):,} puzzles are "
+            f"more than the {_MOST_ROWS:,} that are stored; --augment True draws them in training"
+        )
     row, tables = torch.arange(len(sources)), []
     for number in range(1, config.symmetries + 1):
         keys = example_keys(config.seed, number, row)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from focus.data import corpus
 from focus.data.corpus import CorpusConfig, build_corpus
 from focus.data.distinct import PuzzleIndex
 from focus.data.sources import Generated
@@ -68,3 +69,13 @@ def test_what_the_data_cannot_give_is_refused(splits):
     mazes = make_splits(Generated(train=10, test=10), task)
     with pytest.raises(UserError, match="change its answer"):
         build_corpus(task, mazes, CorpusConfig(symmetries=2))
+
+
+def test_more_than_a_memory_holds_is_refused_before_it_is_made(splits, monkeypatch):
+    with pytest.raises(UserError, match="symmetries"):
+        CorpusConfig(symmetries=10**6)
+    with pytest.raises(UserError, match="synthetic"):
+        CorpusConfig(synthetic=10**9)
+    monkeypatch.setattr(corpus, "_MOST_ROWS", 100)
+    with pytest.raises(UserError, match="augment True"):
+        build_corpus(Sudoku(box=2), splits, CorpusConfig(symmetries=3))
