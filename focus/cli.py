@@ -1,6 +1,7 @@
 """The command line: one table from command to function.
 
-Exit codes: 0 done; 2 the input is wrong, one line on standard error says what; 1 our fault.
+Exit codes: 0 done; 2 the input is wrong, one line on standard error says what; 1 our fault;
+130 stopped by Ctrl-C.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ from typing import Any
 from focus.commands.dispatch import run_command
 from focus.errors import UserError, counted
 from focus.trust import FLAG, remote_code
+
+_STOPPED = 130  # exit code after Ctrl-C, as shells have it
 
 # Where each command lives, and the first line of its help. A command is imported when it is run:
 # `focus --help` loads none of them.
@@ -142,8 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     except KeyboardInterrupt:
-        print(f"focus {name}: stopped", file=sys.stderr)
-        return 130
+        print(f"focus {name}: stopped", file=sys.stderr, flush=True)
+        return _STOPPED
     except BrokenPipeError:
         # The reader (head, a pager) has seen enough; keep the interpreter from complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -247,7 +250,14 @@ def _no_command(words: Sequence[str]) -> int:
 
 def entry() -> None:
     """The console script."""
-    sys.exit(main())
+    code = main()
+    if code == _STOPPED:
+        # At once: taking an interpreter with PyTorch down lasts another second. What is on the disk
+        # is whole at any time.
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ SLOW = (
     "tasks/test_vocabularies.py",
     "test_bad_commands.py",
     "test_cli.py::test_a_command_loads",
+    "test_cli.py::test_ctrl_c",
     "test_cli.py::test_prepare_generate",
     "test_damaged_files.py",
     "test_documented_commands.py::test_it_runs",

@@ -2,8 +2,10 @@
 
 import json
 import pydoc
+import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import version
 
 import pytest
@@ -19,6 +21,29 @@ def run(capsys, *words):
     code = main(words)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def test_ctrl_c_ends_a_training_that_goes_on_later(tmp_path, capsys):
+    words = ["train", "mini-sudoku", "--data", "generated", "--out", str(tmp_path / "run")]
+    few = ["--optimizer.updates", "60", "--optimizer.batch", "4", "--save-every", "1"]
+    few += ["--eval-rows", "2"]
+    handler = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = f"{handler}from focus.cli import entry; entry()"
+    command = [sys.executable, "-c", program, *words, *few]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "run" / ".saved").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert error.splitlines()[-1] == "focus train: stopped"
+    assert "Traceback" not in error
+    done = json.loads((tmp_path / "run" / "last" / "trainer.json").read_text())["update"]
+    assert 1 <= done < 60
+    code, out, _ = run(capsys, *words, *few, "--resume")
+    assert code == 0
+    assert "validation exact" in out
 
 
 def test_audit_prints_one_json_object(capsys, tmp_path):

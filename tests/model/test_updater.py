@@ -27,12 +27,12 @@ def _step(config: UpdaterConfig, scale: float):
     return state.z, after.z, x
 
 
-def test_without_a_leak_a_resting_answer_rests():
+def test_without_decay_a_resting_answer_rests():
     before, after, _ = _step(SIZES, 3.0)
     torch.testing.assert_close(after, before)
 
 
-def test_a_leak_forgets_its_share_of_every_blank_and_no_given():
+def test_decay_forgets_its_share_of_every_blank_and_no_given():
     before, after, x = _step(replace(SIZES, answer_decay=0.25), 3.0)
     given = x.grid > 0
     torch.testing.assert_close(after[~given], 0.75 * before[~given])
