@@ -33,8 +33,6 @@ from focus.training.config import read_config
 from focus.training.loop import Trainer
 from focus.training.schedule import scheduled
 
-LONG = 64  # steps of the held-out rollout; its first steps are as many as a base rollout has
-
 
 @dataclass(frozen=True)
 class Pool:
@@ -91,17 +89,14 @@ class OneStep:
         return Pool(batch, steps, states, before, defect, eligible)
 
     @torch.no_grad()
-    def held_out(self) -> tuple[float, float]:
-        """Loss of held-out base rollouts, and energy after many steps."""
+    def held_out(self) -> float:
+        """Loss of base rollouts of held-out puzzles."""
         x, y, solver = self.x, self.y, self.solver
         with evaluating(solver):
-            tau = solver.roll(solver.updater.initial(x), solver.encode(x), x, LONG)
-            first = tau.answers[: self.config.steps]
-            loss = solver.loss(first, x, y, self.config.step_weights)
-            energy = solver.energy(tau.last.z, x, y)
-        return float(loss.mean()), float(energy.mean())
+            tau = solver.roll(solver.updater.initial(x), solver.encode(x), x, self.config.steps)
+            return float(solver.loss(tau.answers, x, y, self.config.step_weights).mean())
 
-    def after_step(self, pool: Pool, puzzles: Tensor, chosen: Tensor) -> tuple[float, float]:
+    def after_step(self, pool: Pool, puzzles: Tensor, chosen: Tensor) -> float:
         """What is held out after a step on the chosen states of some puzzles; undone again."""
         whole = pool.batch
         batch = Batch(
@@ -131,7 +126,7 @@ class OneStep:
 
     def study(self, pools: int, size: int, group: int) -> dict:
         """Gains of groups by t and |D|, and of the states that each selector chooses."""
-        loss, energy = self.held_out()
+        loss = self.held_out()
         gamma = self.config.curation.gamma
         groups: list[dict] = []
         chosen_by: dict[str, list[float]] = {name: [] for name in SELECTORS}
@@ -148,7 +143,7 @@ class OneStep:
                         {
                             "pool": number, "t": t, "distance": float(distance[part].mean()),
                             "energy": float(pool.energy[index, part].mean()),
-                            "gain": 1e3 * (loss - after[0]), "gain_long": 1e3 * (energy - after[1]),
+                            "gain": 1e3 * (loss - after),
                         }
                     )  # fmt: skip
             usable = pool.eligible.any(0).nonzero()[:, 0]
@@ -157,7 +152,7 @@ class OneStep:
                 for part in usable.split(group):
                     if len(part) == group:
                         after = self.after_step(pool, part, choice[part])
-                        chosen_by[name].append(1e3 * (loss - after[0]))
+                        chosen_by[name].append(1e3 * (loss - after))
         return {
             "update": self.trainer.update, "stage": list(self.stage), "loss": loss,
             "groups": groups, "selectors": chosen_by,
