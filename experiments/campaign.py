@@ -7,7 +7,8 @@ python -m experiments.campaign table [STUDY ...]                # tables of the 
 
 A study is a recipe, a number of updates, methods and seeds. Runs that differ in seed, selector and
 penalty alone share their updates (`focus/training/stack.py`), at most `--together` of them. What is
-tested is the last checkpoint, on all test puzzles and on the validation puzzles.
+tested is the last checkpoint, on all test puzzles and on the validation puzzles; what is chosen is
+chosen on validation puzzles alone. Of the methods only FOCUS is tested at K = 1,024.
 `python -m experiments.verdicts` says what the stored bits mean for the paper's claims.
 """
 
@@ -15,7 +16,7 @@ import argparse
 import gc
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 
 from experiments.stored import RESULTS, command_line, pack, unpack
+from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.evaluation.statistics import wilson_interval
@@ -49,6 +51,10 @@ def _updater(**values) -> Change:
     return change
 
 
+def _task(**values) -> Change:
+    return lambda config: replace(config, task=replace(config.task, **values))
+
+
 # What the paper leaves open, one choice changed at a time.
 CHOICES: dict[str, Change] = {
     "as-is": lambda config: config,
@@ -59,6 +65,14 @@ CHOICES: dict[str, Change] = {
     "coin-of-two": _optimizer(accumulate=8),
     "no-decay": _updater(answer_decay=0.0),
     "decay-0.05": _updater(answer_decay=0.05),
+}
+# What the updater sees of a maze's answer, and how much of it is forgotten at each step.
+MAZE_CHOICES: dict[str, Change] = {
+    "as-is": lambda config: config,
+    "raw-logits": _task(answer_features="logits", logit_bound=20.0),
+    "no-decay": _updater(answer_decay=0.0),
+    "decay-0.1": _updater(answer_decay=0.1),
+    "bound-20": _task(logit_bound=20.0),
 }
 
 
@@ -71,13 +85,18 @@ class Study:
     methods: tuple[str, ...]
     seeds: tuple[int, ...]
     choices: tuple[str, ...] = ("as-is",)
+    splits: tuple[str, ...] = ("test", "validation")  # that the last checkpoint is tested on
 
-    def runs(self, data: str) -> Iterator[tuple[str, RunConfig]]:
+    def runs(self, data: str, teacher: str = "") -> Iterator[tuple[str, RunConfig]]:
         """Name and config of every run."""
         for choice in self.choices:
             for seed in self.seeds:
                 for method in self.methods:
                     config = recipe(f"{self.recipe}/{method}")
+                    if config.step_weights != "final":  # the teacher is for methods of curation
+                        config = replace(
+                            config, teacher=replace(config.teacher, checkpoint=teacher)
+                        )
                     warmup = min(config.optimizer.warmup, self.updates // 5)
                     config = replace(
                         config, seed=seed, data=data,
@@ -85,11 +104,14 @@ class Study:
                         eval_every=max(1, self.updates // 5), log_every=max(1, self.updates // 100),
                         save_every=max(1, self.updates // 10),
                     )  # fmt: skip
-                    yield f"{choice}-{method}-{seed}", CHOICES[choice](config)
+                    yield f"{choice}-{method}-{seed}", (CHOICES | MAZE_CHOICES)[choice](config)
 
 
 STUDIES = {
-    "choices": Study("sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES)),
+    "choices": Study("sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES), ("validation",)),
+    "choices-mini-maze": Study(
+        "mini-maze", 300, ("focus",), (1, 2), tuple(MAZE_CHOICES), ("validation",)
+    ),
     "pilot": Study("sudoku", 50_000, ("focus", "random"), (42, 43, 44)),
     "primary": Study(
         "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5)
@@ -120,7 +142,7 @@ def groups(runs: dict[str, RunConfig], most: int) -> list[dict[str, RunConfig]]:
     return result
 
 
-def train(group: dict[str, RunConfig], out: Path, device: str) -> None:
+def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[str]) -> None:
     """Train a group and test each of its runs."""
     begun = time.monotonic()
 
@@ -146,24 +168,24 @@ def train(group: dict[str, RunConfig], out: Path, device: str) -> None:
             trainers.append(trainer)
     seconds = time.monotonic() - begun
     for name, trainer in zip(group, trainers, strict=True):
-        test(trainer, out / name, device, len(group), seconds)
+        facts = {"together": len(group), "seconds": round(seconds, 1)}
+        test(trainer, out / name, device, splits, facts)
 
 
-def test(trainer: Trainer, folder: Path, device: str, together: int, seconds: float) -> None:
+def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], facts: dict) -> None:
     """Store the last weights, and which puzzles they solve."""
-    config, steps = trainer.config, STEPS[trainer.config.task.name]
+    config = trainer.config
     save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
     figures: dict = {
         "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
-        "together": together, "seconds": round(seconds, 1),
-        "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
+        **facts, "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
     }  # fmt: skip
+    every = STEPS[config.task.name]
     with torch.compiler.set_stance("force_eager"):
-        for split, table in (
-            ("test", trainer.splits.test),
-            ("validation", trainer.splits.validation),
-        ):
-            results = evaluate(trainer.model, table, list(steps))
+        for split in splits:
+            steps = every[:-1] if split == "test" and config.method != "focus" else every
+            table: Table = getattr(trainer.splits, split)
+            results = evaluate(trainer.model, table, steps)
             figures[split] = {str(result.steps): pack(result.exact) for result in results}
             figures[f"n_{split}"] = len(table)
             rates = [f"{result.steps}: {100 * result.exact.mean():.1f}" for result in results]
@@ -178,13 +200,13 @@ def run(words: argparse.Namespace) -> None:
     if words.updates:
         study = replace(study, updates=words.updates)
     runs = {
-        name: config for name, config in study.runs(words.data)
+        name: config for name, config in study.runs(words.data, words.teacher)
         if not (words.out / name / "run.json").exists()
         and (not words.only or any(part in name for part in words.only))
     }  # fmt: skip
     for group in groups(runs, words.together):
         print("together:", ", ".join(group), flush=True)
-        train(group, words.out, device)
+        train(group, words.out, device, study.splits)
         torch.compiler.reset()
         gc.collect()
 
@@ -242,6 +264,7 @@ def main() -> None:
     trained.add_argument("study", choices=STUDIES)
     trained.add_argument("--data", required=True)
     trained.add_argument("--updates", type=int, help="fewer than the study's, to try it out")
+    trained.add_argument("--teacher", default="", help="a TRM's checkpoint; none by default")
     trained.add_argument("--only", nargs="*", help="runs whose names have one of these parts")
     trained.set_defaults(call=run)
     for part in (listed, trained):

@@ -29,7 +29,8 @@ from focus.tasks.base import Task
 from focus.tasks.records import TensorRecord
 from focus.training.config import TeacherConfig
 
-_BATCH, _BATCH_ON_A_CPU = 256, 16  # puzzles at a time; there activations should stay near the cache
+_BATCH = 1024  # puzzles at a time
+_BATCH_ON_A_CPU = 16  # activations stay near the cache
 _LAST = 16  # steps of the teacher
 
 
@@ -64,7 +65,9 @@ def soft_targets(
             batches = []
             for first in range(0, len(rows), size):
                 progress(number * len(rows) + first, len(variants) * len(rows))
-                batches.append(_predict(teacher, variant[first : first + size].to(device), config))
+                start = max(0, min(first, len(rows) - size))  # it is compiled for one size
+                batch = variant[start : first + size].to(device)
+                batches.append(_predict(teacher, batch, config)[first - start :])
             part = torch.cat(batches).cpu()
             with atomic_path(path) as fresh:
                 save_file({"soft_targets": part.contiguous()}, fresh)
@@ -94,6 +97,8 @@ def _load(folder: Path, task: Task, config: TeacherConfig, device: str) -> Solve
     )
     if ours != theirs:
         raise UserError(f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}")
+    if device != "cpu":
+        teacher.compile_parts()
     return teacher
 
 

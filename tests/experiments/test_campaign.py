@@ -1,8 +1,12 @@
 """Campaigns: what can share updates does."""
 
+import json
+
 import pytest
 
-from experiments.campaign import STUDIES, groups, main
+from experiments import campaign
+from experiments.campaign import STUDIES, Study, groups, main
+from focus.data.sources import Generated
 
 
 def test_every_run_of_a_study_is_in_one_group_with_its_like():
@@ -28,3 +32,28 @@ def test_bad_words_are_one_line(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["campaign", "table", "nothing"])
     with pytest.raises(SystemExit, match="no runs of nothing are stored"):
         main()
+
+
+def test_a_study_is_trained_tested_stored_and_shown(tmp_path, monkeypatch, capsys):
+    study = Study("mini-sudoku", 2, ("focus", "random", "no-replay"), (1,))
+    monkeypatch.setitem(STUDIES, "tiny", study)
+    monkeypatch.setitem(campaign.STEPS, "sudoku", (1, 2, 3))
+    monkeypatch.setattr(campaign, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 50, 20))
+    out = str(tmp_path / "runs")
+
+    def call(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["campaign", *words])
+        main()
+        return capsys.readouterr().out
+
+    run = ("run", "tiny", "--data", "generated", "--out", out)
+    said = call(*run)
+    assert "together: as-is-focus-1, as-is-random-1\n" in said
+    assert "together: as-is-no-replay-1\n" in said
+    assert call(*run) == ""  # all of them are finished
+    call("store", "tiny", "--out", out)
+    runs = json.loads((tmp_path / "results" / "campaign-tiny.json").read_text())["runs"]
+    assert set(runs["as-is-focus-1"]["test"]) == {"1", "2", "3"}
+    assert set(runs["as-is-random-1"]["test"]) == {"1", "2"}
+    assert "as-is-no-replay-1" in call("table", "tiny")

@@ -20,6 +20,7 @@ from focus.training.config import TeacherConfig
 from focus.training.loop import Trainer
 from focus.training.objectives import make_objective
 from focus.training.objectives.distillation import kl_loss
+from focus.training.stack import Stack
 from tests.tasks.samples import batch
 from tests.training.samples import tiny_run
 
@@ -143,6 +144,21 @@ def test_a_teacher_speaks_of_initial_states_only(teachers, tmp_path, name):
     one, two = both(config.replay.base_mixture, True)
     assert torch.equal(one.auxiliary, two.auxiliary)
     assert torch.equal(one.selection.scores.step, two.selection.scores.step)
+
+
+def test_a_stack_is_taught_as_the_runs_alone(teachers, tmp_path):
+    config = a_run("sudoku", teachers["sudoku"], weight=1.0, start=0.5)
+    updater = replace(config.solver.updater, dropout=0.0)
+    config = replace(
+        config, solver=replace(config.solver, updater=updater),
+        optimizer=replace(config.optimizer, accumulate=1),
+    )  # fmt: skip
+    runs = {tmp_path / str(seed): replace(config, seed=seed) for seed in (1, 2)}
+    Stack(runs).run()
+    for folder, own in runs.items():
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        together = [json.loads(line)["loss"] for line in lines]
+        assert together == pytest.approx(curve(own, tmp_path / f"alone{own.seed}"), rel=2e-3)
 
 
 def test_the_cache_is_used_checked_and_named_by_what_it_holds(teachers, tmp_path, monkeypatch):
