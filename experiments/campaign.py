@@ -36,6 +36,7 @@ from focus.training.loop import Trainer
 from focus.training.stack import Stack, why_not_stackable
 
 STEPS = {"sudoku": (16, 32, 64, 128, 256, 1024), "maze": (8, 16, 32, 64, 256, 1024)}
+TEACHER = "sudoku-teacher"  # runs/sudoku_teacher.sh
 Change = Callable[[RunConfig], RunConfig]
 
 
@@ -55,6 +56,10 @@ def _task(**values) -> Change:
     return lambda config: replace(config, task=replace(config.task, **values))
 
 
+def _both(one: Change, other: Change) -> Change:
+    return lambda config: other(one(config))
+
+
 # What the paper leaves open, one choice changed at a time.
 CHOICES: dict[str, Change] = {
     "as-is": lambda config: config,
@@ -63,16 +68,17 @@ CHOICES: dict[str, Change] = {
     "beta2-0.99": _optimizer(beta2=0.99),
     "qk-norm": _updater(qk_norm=True),
     "coin-of-two": _optimizer(accumulate=8),
-    "no-decay": _updater(answer_decay=0.0),
     "decay-0.05": _updater(answer_decay=0.05),
+    "decay-0.1": _updater(answer_decay=0.1),
 }
 # What the updater sees of a maze's answer, and how much of it is forgotten at each step.
 MAZE_CHOICES: dict[str, Change] = {
     "as-is": lambda config: config,
-    "raw-logits": _task(answer_features="logits", logit_bound=20.0),
-    "no-decay": _updater(answer_decay=0.0),
-    "decay-0.1": _updater(answer_decay=0.1),
-    "bound-20": _task(logit_bound=20.0),
+    "decay-0.2": _updater(answer_decay=0.2),
+    "decay-0.2-raw-logits": _both(_updater(answer_decay=0.2), _task(answer_features="logits")),
+    "bound-8": _task(logit_bound=8.0),
+    "bound-8-decay-0.1": _both(_task(logit_bound=8.0), _updater(answer_decay=0.1)),
+    "bound-8-decay-0.2": _both(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
 }
 
 
@@ -86,17 +92,17 @@ class Study:
     seeds: tuple[int, ...]
     choices: tuple[str, ...] = ("as-is",)
     splits: tuple[str, ...] = ("test", "validation")  # that the last checkpoint is tested on
+    teacher: str = ""  # its checkpoint
 
-    def runs(self, data: str, teacher: str = "") -> Iterator[tuple[str, RunConfig]]:
+    def runs(self, data: str) -> Iterator[tuple[str, RunConfig]]:
         """Name and config of every run."""
         for choice in self.choices:
             for seed in self.seeds:
                 for method in self.methods:
                     config = recipe(f"{self.recipe}/{method}")
-                    if config.step_weights != "final":  # the teacher is for methods of curation
-                        config = replace(
-                            config, teacher=replace(config.teacher, checkpoint=teacher)
-                        )
+                    if self.teacher and config.step_weights != "final":  # for methods of curation
+                        taught = replace(config.teacher, checkpoint=self.teacher)
+                        config = replace(config, teacher=taught)
                     warmup = min(config.optimizer.warmup, self.updates // 5)
                     config = replace(
                         config, seed=seed, data=data,
@@ -108,19 +114,23 @@ class Study:
 
 
 STUDIES = {
-    "choices": Study("sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES), ("validation",)),
-    "choices-mini-maze": Study(
-        "mini-maze", 300, ("focus",), (1, 2), tuple(MAZE_CHOICES), ("validation",)
+    "choices": Study(
+        "sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES), ("validation",)
     ),
-    "pilot": Study("sudoku", 50_000, ("focus", "random"), (42, 43, 44)),
+    "choices-mini-maze": Study(
+        "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
+    ),
     "primary": Study(
-        "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5)
+        "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),
+        teacher=TEACHER,
     ),
     "secondary": Study(
         "sudoku", 16_667,
         ("focus", "random", "no-replay", "recurrent", "energy-hard", "fixed-mix", "no-memory",
          "one-step", "permuted", "easiest", "hardest"), (1, 2, 3),
+        teacher=TEACHER,
     ),
+    "secondary-untaught": Study("sudoku", 16_667, ("focus",), (1, 2, 3)),
     "primary-maze": Study(
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3)
     ),
@@ -200,7 +210,7 @@ def run(words: argparse.Namespace) -> None:
     if words.updates:
         study = replace(study, updates=words.updates)
     runs = {
-        name: config for name, config in study.runs(words.data, words.teacher)
+        name: config for name, config in study.runs(words.data)
         if not (words.out / name / "run.json").exists()
         and (not words.only or any(part in name for part in words.only))
     }  # fmt: skip
@@ -264,7 +274,6 @@ def main() -> None:
     trained.add_argument("study", choices=STUDIES)
     trained.add_argument("--data", required=True)
     trained.add_argument("--updates", type=int, help="fewer than the study's, to try it out")
-    trained.add_argument("--teacher", default="", help="a TRM's checkpoint; none by default")
     trained.add_argument("--only", nargs="*", help="runs whose names have one of these parts")
     trained.set_defaults(call=run)
     for part in (listed, trained):

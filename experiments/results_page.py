@@ -222,15 +222,36 @@ def verdicts() -> str:
     return claims.table()
 
 
-def choices() -> str:
+def choices(study: str = "choices") -> str:
     """FOCUS in the paper's regime, a fifth of its length: what the paper leaves open."""
-    stored = figures("campaign-choices")
-    steps = [16, 32, 64, 128, 256, 1024]
-    rows = [["choice", "seed", *(f"K = {k:,}" for k in steps)]]
-    for name, run in stored["runs"].items():
-        solved = [unpack(run["test"][str(k)], run["n_test"]).mean() for k in steps]
-        choice = name.rsplit("-", 2)[0]
-        rows.append([choice, str(run["seed"]), *(f"{100 * share:.1f}" for share in solved)])
+    runs = figures(f"campaign-{study}")["runs"]
+    by_choice: dict[str, list[dict]] = {}
+    for name, run in runs.items():
+        by_choice.setdefault(name.rsplit("-", 2)[0], []).append(run)
+    steps = list(next(iter(runs.values()))["validation"])
+    rows = [["choice", "seeds", *(f"K = {int(k):,}" for k in steps)]]
+    for choice, own in by_choice.items():
+        cells = []
+        for k in steps:
+            shares = [100 * unpack(r["validation"][k], r["n_validation"]).mean() for r in own]
+            cells.append(f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})")
+        rows.append([choice, str(len(own)), *cells])
+    return markdown(rows)
+
+
+def long_rollouts() -> str:
+    """FOCUS near the paper's full length: exact by K, and what the last steps change."""
+    runs = [r for r in figures("paper-regime-45000")["runs"].values() if "validation" in r]
+    steps = list(runs[0]["validation"])
+    rows = [["method, seed", "n", *(f"K = {int(k):,}" for k in steps), "K = 128 to 1,024"]]
+    for run in runs:
+        solved = {k: unpack(run["validation"][k], run["n_validation"]) for k in steps}
+        gain, low, high = (100 * v for v in paired_difference(solved["1024"], solved["128"]))
+        rows.append(
+            [f"{run['method']}, {run['seed']}", str(run["n_validation"]),
+             *(f"{100 * share.mean():.1f}" for share in solved.values()),
+             f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]"]
+        )  # fmt: skip
     return markdown(rows)
 
 
@@ -405,8 +426,8 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    summary, peers, verdicts, choices, sudoku, changes, controls, with_and_without, methods,
-    method_paths, answer_decay,
+    summary, peers, verdicts, choices, long_rollouts, sudoku, changes, controls, with_and_without,
+    methods, method_paths, answer_decay,
     symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
     transfer_bits, harness, speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
 )  # fmt: skip

@@ -107,6 +107,8 @@ def _regimes(claim: Claim) -> Iterator[tuple[str, str, str]]:
     suffix = "-maze" * (claim.task == "maze")
     part = "primary" if claim.worse in STUDIES["primary"].methods else "secondary"
     if claim.teacher:
+        secondary = f"campaign-secondary{suffix}"
+        yield PAPERS, secondary, f"{secondary}-untaught"
         short = f"methods-{claim.task}-quick"
         yield SHORT, f"{short}-teacher", short
         return

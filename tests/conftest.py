@@ -97,8 +97,9 @@ def _real_data() -> Path | None:
 
 @pytest.fixture(autouse=True)
 def _no_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail a test that would generate the paper's corpus, which takes most of an hour."""
+    """Fail a test that would generate the paper's corpus, or have it taught: hours on a CPU."""
     from focus.data import corpus
+    from focus.training import puzzles
 
     real = corpus._synthetic
 
@@ -107,6 +108,13 @@ def _no_large_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(task, sources, splits, config, progress)
 
     monkeypatch.setattr(corpus, "_synthetic", small)
+    teach = puzzles.soft_targets
+
+    def few(task, rows, *rest):
+        assert len(rows) <= 5000, "a test must not compute soft targets of so many puzzles"
+        return teach(task, rows, *rest)
+
+    monkeypatch.setattr(puzzles, "soft_targets", few)
 
 
 @pytest.fixture(scope="session")

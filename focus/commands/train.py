@@ -23,7 +23,7 @@ from focus.settings import Role, flag, walk
 from focus.training.config import RunConfig, read_config
 from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer, holds_a_run
-from focus.training.memory import MemoryEstimate
+from focus.training.memory import MemoryEstimate, memory_of
 from focus.training.stack import Stack
 
 _MINUTE = 60.0
@@ -239,14 +239,13 @@ def _at_home(config: RunConfig) -> RunConfig:
 
 def _say_memory(needed: MemoryEstimate) -> None:
     """Say how much GPU memory the run will take, and what to do when there is less."""
-    there = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory / 2**30
+    there = memory_of(f"cuda:{torch.cuda.current_device()}")
     console = Console(stderr=True)
     console.print(f"GPU memory: {needed}; this one has {there:.0f} GiB")
     if needed.total > there:
         console.print(
-            "that may not fit: raise --optimizer.accumulate (smaller mini-batches), or set "
-            "--solver.backbone.gradient-checkpointing True", style="bold",
-        )  # fmt: skip
+            "that may not fit: raise --optimizer.accumulate (smaller mini-batches)", style="bold"
+        )
 
 
 def _train(trainer: Trainer) -> dict:

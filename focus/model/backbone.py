@@ -38,8 +38,8 @@ class BackboneConfig(Settings, section="solver.backbone"):
     lora_dropout: Annotated[float, Share()] = 0.05  # before the adapter's first matrix
     # no adapter: the language model's own features, and no pass back through it
     frozen: bool = False
-    # recompute activations: less memory, a third slower
-    gradient_checkpointing: Annotated[bool, Role.AXIS] = False
+    # recompute activations: less memory, a third slower; None = where they do not fit otherwise
+    gradient_checkpointing: Annotated[bool | None, Role.AXIS] = None
 
 
 _STORED_WIDTHS = 11  # stored activations of a decoder layer, in widths per token (bf16),
@@ -202,8 +202,13 @@ def add_lora(model: nn.Module, config: BackboneConfig) -> Any:
         raise UserError(f"peft cannot add LoRA to the backbone {config.name!r}: {error}") from error
     adapted.peft_config["default"].base_model_name_or_path = public_name(config.name)
     if config.gradient_checkpointing:
-        adapted.gradient_checkpointing_enable({"use_reentrant": False})
+        recompute_activations(adapted)
     return adapted
+
+
+def recompute_activations(model: Any) -> None:
+    """Store the inputs of a language model's layers alone, and compute the rest once more."""
+    model.gradient_checkpointing_enable({"use_reentrant": False})
 
 
 def adapter_tensors(model: Any) -> dict[str, Tensor]:

@@ -53,6 +53,8 @@ def _setting(run: Evaluated) -> dict[str, str | None]:
     if run.method == "base" or is_trm:
         same = ("task.", "data", "test puzzles", "symmetry_retries", "early_stop")
         setting = {name: v if name.startswith(same) else None for name, v in setting.items()}
+    elif run.config.step_weights == "final":  # a method that has no teacher
+        setting |= {name: None for name in setting if name.startswith("teacher.")}
     # What a method sets may differ between methods, not between the runs of one.
     whose, own = run.method, [(name, value) for name, role, value in fields if role is Role.METHOD]
     if is_trm:

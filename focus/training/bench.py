@@ -15,11 +15,12 @@ import torch
 
 from focus.curation.algorithm import SelfTrajectory
 from focus.curation.config import Stage
+from focus.data.corpus import CorpusConfig
 from focus.errors import UserError
 from focus.model.base import evaluating
 from focus.model.precision import mixed_precision
 from focus.model.solver import Solver, solver_of
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, TeacherConfig
 from focus.training.loop import Trainer
 from focus.training.objectives.curated import selector_of
 from focus.training.schedule import Scheduled, scheduled
@@ -54,8 +55,14 @@ def matrix_rate(device: str) -> float:
     return 2 * side**3 / seconds_of(lambda: one @ one, device, 5) / 1e12
 
 
+def _as_measured(config: RunConfig) -> RunConfig:
+    """The run without what takes long to make and does not change how long an update takes."""
+    return replace(config, corpus=CorpusConfig(), teacher=TeacherConfig())
+
+
 def bench_train(config: RunConfig, device: str, repeats: int, eager: bool = True) -> dict:
     """Updates/s without replay and with it at every stage, against the eager step on a GPU."""
+    config = _as_measured(config)
     result: dict[str, Any] = {"batch": config.optimizer.batch, "steps": config.steps}
     if device == "cpu":
         rates = result["eager"] = _rates(config, device, repeats)
@@ -129,6 +136,7 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
 
 def bench_stack(config: RunConfig, together: int, device: str, repeats: int) -> dict:
     """Updates/s of runs that are trained together, without replay and with it at every stage."""
+    config = _as_measured(config)
     runs = {Path(f"run-{n}"): replace(config, seed=config.seed + n) for n in range(together)}
     stack = StackedRuns(Stack(runs, device).trainers, device)
     for trainer in stack.trainers:  # weights that stay where they are
@@ -182,6 +190,7 @@ def _selection(trainer: Trainer, stage: Stage) -> tuple[Callable[[], None], ...]
 
 def bench_select(config: RunConfig, device: str, repeats: int) -> dict:
     """What selection costs over the steps that it rolls out, per stage."""
+    config = _as_measured(config)
     trainer = Trainer(config, Path("."), device)
     stages = {}
     for name, stage in _stages(config):

@@ -20,7 +20,7 @@ from focus.random import Stream, example_keys, uniform
 from focus.serialization import to_json
 from focus.training.config import RunConfig
 from focus.training.distributed import Processes
-from focus.training.memory import MemoryEstimate, estimate_memory
+from focus.training.memory import MemoryEstimate, fit_memory
 from focus.training.metrics import MetricsFile
 from focus.training.objectives import make_objective
 from focus.training.puzzles import Progress, TrainingPuzzles, load_puzzles
@@ -71,7 +71,7 @@ class Trainer:
             )
         torch.manual_seed(config.seed)
         self.model = build_model(config.task, config.solver)
-        announce(estimate_memory(self.model, config, processes.count))
+        announce(fit_memory(self.model, config, device, processes.count))
         self.model.to(device)
         if config.compile and device != "cpu":
             self.model.compile_parts()

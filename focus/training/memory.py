@@ -5,8 +5,12 @@ tensors by the sizes of the models, not by running them, and errs upwards: for `
 SmolLM2 and `encode_batches` 4 it says 118 GiB, where an H200 was using 85.
 """
 
+import math
 from dataclasses import dataclass
 
+import torch
+
+from focus.model.backbone import recompute_activations
 from focus.model.base import Model
 from focus.training.config import RunConfig
 
@@ -54,3 +58,20 @@ def estimate_memory(model: Model, config: RunConfig, processes: int = 1) -> Memo
         config.encode_batches * batch * model.encoder_bytes() / _GIB,
         batch * rollouts / _GIB,
     )
+
+
+def fit_memory(model: Model, config: RunConfig, device: str, processes: int = 1) -> MemoryEstimate:
+    """The estimate, with activations recomputed where that is left open and they would not fit."""
+    estimate = estimate_memory(model, config, processes)
+    left_open = config.solver.backbone.gradient_checkpointing is None
+    if left_open and model.language_model is not None and estimate.total > memory_of(device):
+        recompute_activations(model.language_model)
+        estimate = estimate_memory(model, config, processes)
+    return estimate
+
+
+def memory_of(device: str) -> float:
+    """GiB of a device; a CPU's are not counted."""
+    if device == "cpu":
+        return math.inf
+    return torch.cuda.get_device_properties(device).total_memory / _GIB

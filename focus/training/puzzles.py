@@ -12,7 +12,7 @@ from focus.data.splits import Splits, make_splits
 from focus.tasks.records import TensorRecord
 from focus.training.config import RunConfig
 from focus.training.objectives.distillation import Distillation
-from focus.training.soft_targets import soft_targets
+from focus.training.soft_targets import soft_targets, teacher_folder
 
 Progress = Callable[[str, int, int], None]  # what is made, how much is done, of how much
 
@@ -31,6 +31,8 @@ def load_puzzles(
     config: RunConfig, device: str, progress: Progress = lambda what, done, total: None
 ) -> TrainingPuzzles:
     """Read, generate and pack what a config asks for."""
+    if config.teacher.checkpoint:
+        teacher_folder(config.teacher)  # found missing now, not after puzzles were generated
     task, source = config.task, open_source(config.data or None)
     splits = make_splits(source, task)
     own = build_corpus(task, splits, config.corpus, partial(progress, "synthetic puzzles"))

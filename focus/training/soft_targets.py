@@ -44,6 +44,16 @@ def teacher_steps(config: TeacherConfig) -> list[int]:
     }[config.align]
 
 
+def teacher_folder(config: TeacherConfig) -> Path:
+    """Where the teacher is; `UserError` where it is not."""
+    try:
+        return checkpoint_folder(fetch(config.checkpoint))
+    except UserError as error:
+        raise UserError(
+            f'teacher.checkpoint: {error}; --teacher.checkpoint "" trains without a teacher'
+        ) from error
+
+
 def soft_targets(
     task: Task, rows: TensorRecord, config: TeacherConfig, device: str,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -52,7 +62,7 @@ def soft_targets(
 
     `progress` is told how many of the puzzles that are not in the cache are done.
     """
-    folder = checkpoint_folder(fetch(config.checkpoint))
+    folder = teacher_folder(config)
     name = _name(folder, rows, config, (task.cells, task.tokens))
     variants, parts = task.variants(rows), []
     teacher: Solver | None = None

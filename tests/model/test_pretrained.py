@@ -25,6 +25,7 @@ from focus.model.solver import Solver
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
 from focus.tasks import Maze, Sudoku
+from focus.training import memory
 from focus.training.loop import Trainer
 from focus.training.memory import estimate_memory
 from tests.tasks.samples import check_prompt
@@ -171,6 +172,22 @@ def test_the_memory_estimate_grows_with_what_is_stored():
     assert total(optimizer=replace(config.optimizer, batch=128)) > usual
     assert total(optimizer=replace(config.optimizer, ema=0.9)) > usual
     assert total(again=True) < usual
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "recomputes"),
+    [(None, 0.0, True), (None, 1e9, False), (False, 0.0, False), (True, 1e9, True)],
+)
+def test_activations_are_recomputed_where_they_do_not_fit(monkeypatch, asked, there, recomputes):
+    monkeypatch.setattr(memory, "memory_of", lambda device: there)
+    config = recipe("mini-sudoku/tiny-llama")
+    backbone = replace(config.solver.backbone, gradient_checkpointing=asked)
+    config = replace(config, solver=replace(config.solver, backbone=backbone))
+    model = Solver(config.task, config.solver)
+    estimate = memory.fit_memory(model, config, "cuda:0")
+    layers = model.language_model.modules()
+    assert any(getattr(part, "gradient_checkpointing", False) for part in layers) == recomputes
+    assert estimate == estimate_memory(model, config)
 
 
 @pytest.mark.parametrize(

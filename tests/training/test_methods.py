@@ -16,7 +16,7 @@ from focus.model.updater import UpdaterConfig
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
 from focus.serialization import to_json
 from focus.tasks import Maze, Sudoku
-from focus.training.config import RunConfig, read_config
+from focus.training.config import RunConfig, TeacherConfig, read_config
 from focus.training.loop import Trainer
 from focus.training.objectives.curated import always_a_candidate
 from focus.training.schedule import (
@@ -189,11 +189,10 @@ def test_the_paper_s_schedule_of_maze():
 
 
 def test_the_weight_of_a_teacher_warms_up_and_is_off_without_one():
-    config = recipe("sudoku")
-    teacher = replace(config.teacher, checkpoint="trm")
+    teacher = replace(recipe("sudoku").teacher, checkpoint="trm")
     weights = [teacher_weight(n, 50_000, teacher) for n in (799, 1_400, 2_000, 40_000)]
     assert weights == pytest.approx([0.0, 0.025, 0.05, 0.05])
-    assert teacher_weight(40_000, 50_000, config.teacher) == 0.0
+    assert teacher_weight(40_000, 50_000, recipe("sudoku").teacher) == 0.0
 
 
 def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
@@ -277,7 +276,7 @@ def test_more_data_is_drawn_beside_the_training_split(tmp_path, data_folder):
     config = replace(
         recipe("sudoku"), data=str(data_folder), more_data=("extra",), train_share=0.25,
         solver=replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32)),
-        corpus=CorpusConfig(),
+        corpus=CorpusConfig(), teacher=TeacherConfig(),
     )  # fmt: skip
     sampler = Trainer(config, tmp_path).step_runner.sampler
     assert sampler.own_rows == 1000
@@ -299,7 +298,7 @@ def test_held_out_puzzles_are_refused_as_more_data_however_they_are_turned(tmp_p
     small = replace(recipe("sudoku").solver, updater=UpdaterConfig(width=32))
     config = replace(
         recipe("sudoku"), data=str(data_folder), more_data=(str(tmp_path / "turned.csv"),),
-        solver=small, corpus=CorpusConfig(),
+        solver=small, corpus=CorpusConfig(), teacher=TeacherConfig(),
     )  # fmt: skip
     with pytest.raises(UserError, match=r"3 puzzles of .* are equivalent to validation or test"):
         Trainer(config, tmp_path)
