@@ -48,8 +48,6 @@ SMALLER = [
         r"^(focus train (trm-)?sudoku(?!-quick)\b.*)",
         r"\1 --corpus.sources 20 --corpus.symmetries 1 --corpus.synthetic 0",
     ),
-    # Minutes on a CPU; tests/training/test_soft_targets.py.
-    (r"^(focus train sudoku(?!-quick)\b.*)", r'\1 --teacher.checkpoint ""'),
     (r"^(focus train .*) --resume(.*)", r"\1\2"),
     (r"^focus bench train sudoku-quick --data DIR", "focus bench train mini-sudoku --repeats 1"),
     (r"(--mode neighbourhood .*) --count \d+", r"\1 --count 4"),

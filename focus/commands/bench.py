@@ -12,7 +12,13 @@ from focus.commands.output import print_json
 from focus.errors import UserError
 from focus.model.solver import solver_of
 from focus.recipes import recipe
-from focus.training.bench import bench_select, bench_solve, bench_stack, bench_train
+from focus.training.bench import (
+    bench_select,
+    bench_solve,
+    bench_stack,
+    bench_train,
+    with_random_weights,
+)
 from focus.training.config import RunConfig
 
 _MOST = 100_000  # steps, puzzles at a time, repeats
@@ -58,6 +64,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
     def bench(
         config: Annotated[RunConfig, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff] = base,
         together: int = 1,
+        random_weights: bool = False,
         captured_only: bool = False,
         repeats: int = 5,
         json: bool = False,
@@ -67,11 +74,15 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
         Args:
             config: the run.
             together: runs that are trained together, as `focus train --seeds` does.
+            random_weights: a language model of the recipe's shape with random weights: as fast, and
+                nothing to install. Its tokenizer is by characters, its prompt a little longer.
             captured_only: on a GPU, leave out the step without CUDA graphs (half of the time).
             repeats: measurements of each kind; the median counts.
             json: print one JSON object instead.
         """
         _check(repeats=repeats, together=together)
+        if random_weights:
+            config = with_random_weights(config)
         if together > 1:
             _show(bench_stack(config, together, _device(), repeats), json)
         else:

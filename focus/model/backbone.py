@@ -44,6 +44,7 @@ class BackboneConfig(Settings, section="solver.backbone"):
 
 _STORED_WIDTHS = 11  # stored activations of a decoder layer, in widths per token (bf16),
 _STORED_HIDDEN_WIDTHS = 4  # and in widths of its hidden part
+_CAUSAL = "focus_causal"  # attention that transformers makes no mask for: all is seen, causally
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -51,7 +52,6 @@ class Backbone(nn.Module, ABC):
     """An encoder: what it reads of a puzzle once, and the projection of that to R."""
 
     language_model: Any = None  # with its adapter, where there is one
-    encodes_ahead = False  # whether to encode outside the captured update, for several at once
 
     @abstractmethod
     def read(self, x: Problem) -> Shaped[Tensor, "batch places *hidden"]:
@@ -66,6 +66,10 @@ class Backbone(nn.Module, ABC):
     def layers(self) -> Sequence[nn.Module]:
         """The parts that training compiles, one by one."""
         return ()
+
+    def prepare_capture(self) -> bool:
+        """Make ready for CUDA graphs; False where none can hold what it does."""
+        return True
 
     def read_flops(self) -> float:
         """Operations of reading one puzzle, with the pass back where there is one."""
@@ -94,8 +98,6 @@ class ClueEmbedding(Backbone):
 
 class LanguageModel(Backbone):
     """A causal language model with LoRA; all but the adapter and G_psi is frozen."""
-
-    encodes_ahead = True  # its matrices are large: launching them costs nothing
 
     def __init__(self, task: Task, config: BackboneConfig, width: int):
         super().__init__()
@@ -128,6 +130,26 @@ class LanguageModel(Backbone):
 
     def layers(self) -> Sequence[nn.Module]:
         return getattr(self.decoder(), "layers", ())
+
+    def prepare_capture(self) -> bool:
+        """Take attention that needs no mask: to make one, transformers looks at the host.
+
+        Layers with a window need theirs, and recomputing sets random numbers back.
+        """
+        from transformers import AttentionInterface
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        config = self.decoder().config
+        kinds = set(getattr(config, "layer_types", None) or ())
+        window = getattr(config, "sliding_window", None) and not kinds
+        if recomputes_activations(self.model) or window or kinds - {"full_attention"}:
+            return False
+        AttentionInterface.register(_CAUSAL, sdpa_attention_forward)
+        try:
+            self.decoder().set_attn_implementation(_CAUSAL)
+        except ValueError:  # a model with attention of its own
+            return False
+        return True
 
     def read_flops(self) -> float:
         """Frozen weights cost 4 for each and token of the prompt, 2 without a pass back.
@@ -177,7 +199,7 @@ def activation_bytes(model: Any, length: int) -> int:
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
     layer = _STORED_WIDTHS * config.hidden_size + _STORED_HIDDEN_WIDTHS * inner
     layers = config.num_hidden_layers
-    if any(getattr(part, "gradient_checkpointing", False) for part in model.modules()):
+    if recomputes_activations(model):
         return 2 * length * (layers * config.hidden_size + layer)
     return 2 * length * layers * layer
 
@@ -209,6 +231,11 @@ def add_lora(model: nn.Module, config: BackboneConfig) -> Any:
 def recompute_activations(model: Any) -> None:
     """Store the inputs of a language model's layers alone, and compute the rest once more."""
     model.gradient_checkpointing_enable({"use_reentrant": False})
+
+
+def recomputes_activations(model: Any) -> bool:
+    """Whether a language model does."""
+    return any(getattr(part, "gradient_checkpointing", False) for part in model.modules())
 
 
 def adapter_tensors(model: Any) -> dict[str, Tensor]:

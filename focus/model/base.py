@@ -78,7 +78,7 @@ class Model(nn.Module, ABC):
         """The language model with its adapter; None where there is no language model."""
 
     def ahead_encoder(self) -> Backbone | None:
-        """The backbone, if it is to encode outside the captured update; None otherwise."""
+        """The backbone, where a language model could encode ahead of the updates; else None."""
         return None
 
     @property

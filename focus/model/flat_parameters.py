@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from focus.model.compiler import compiled
 from focus.model.precision import working_dtype
@@ -32,17 +33,20 @@ class FlatParameters:
         ]
         self._named.sort(key=lambda named: named[1].numel() % _ALIGNED > 0)
 
-    def flatten(self) -> Float[Tensor, " weights"]:
-        """The weights as they are now."""
-        return torch.cat([weight.flatten() for _, weight in self._named])
+    def flatten(self, weights: Sequence[Tensor] | None = None) -> Float[Tensor, "*several weights"]:
+        """The weights as they are now; or such `weights` of several modules, a row for each."""
+        if weights is None:
+            return torch.cat([weight.flatten() for _, weight in self._named])
+        rows = torch.cat([weight.flatten(1) for weight in weights], 1)
+        return functional.pad(rows, (0, -rows.shape[1] % _ALIGNED))
 
     def unpacked(self, weights: Float[Tensor, "*several weights"], *arguments: Any) -> Any:
         """The method, with these weights (of several modules: side by side) for the module's."""
         sizes = [weight.numel() for _, weight in self._named]
-        parts = weights.to(working_dtype(weights.device)).split(sizes, -1)
+        used = weights.to(working_dtype(weights.device))[..., : sum(sizes)]
         own = {
             name: part.view(*weights.shape[:-1], *weight.shape)
-            for (name, weight), part in zip(self._named, parts, strict=True)
+            for (name, weight), part in zip(self._named, used.split(sizes, -1), strict=True)
         }
         return torch.func.functional_call(self._method, own, arguments)
 

@@ -28,6 +28,36 @@ HUB_IDS = {
     "llama-3.1-8b": "meta-llama/Llama-3.1-8B-Instruct",
 }
 TINY = ("tiny-llama", "tiny-qwen3")
+_RANDOM = "random-"  # random-NAME: the shape of that model, for `focus bench`
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """The sizes of a language model."""
+
+    family: str  # as transformers names it
+    width: int
+    inner: int  # width inside the feed-forward part
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    vocabulary: int
+    tied: bool  # the output shares the embedding
+
+
+_SHAPES = {
+    "tiny-llama": _Shape("llama", 48, 96, 2, 4, 2, 12, 128, False),
+    "tiny-qwen3": _Shape("qwen3", 48, 96, 2, 4, 2, 12, 128, False),
+    "random-smollm2-135m": _Shape("llama", 576, 1536, 30, 9, 3, 64, 49_152, True),
+    "random-qwen2.5-coder-0.5b": _Shape("qwen2", 896, 4864, 24, 14, 2, 64, 151_936, True),
+    "random-qwen2.5-coder-1.5b": _Shape("qwen2", 1536, 8960, 28, 12, 2, 128, 151_936, True),
+    "random-qwen3-1.7b": _Shape("qwen3", 2048, 6144, 28, 16, 8, 128, 151_936, True),
+    "random-qwen3-4b": _Shape("qwen3", 2560, 9728, 36, 32, 8, 128, 151_936, True),
+    "random-qwen3-8b": _Shape("qwen3", 4096, 12_288, 36, 32, 8, 128, 151_936, False),
+    "random-llama-3.2-3b": _Shape("llama", 3072, 8192, 28, 24, 8, 128, 128_256, True),
+    "random-llama-3.1-8b": _Shape("llama", 4096, 14_336, 32, 32, 8, 128, 128_256, False),
+}
 
 
 @dataclass(frozen=True)
@@ -44,12 +74,20 @@ class Codec:
 
 def load_language_model(name: str) -> tuple[nn.Module, Codec]:
     """A causal language model (bf16 on a GPU machine, float32 elsewhere) and its tokenizer."""
-    return _tiny(name) if name in TINY else _pretrained(name)
+    return _random(name) if name in _SHAPES else _pretrained(name)
 
 
 def public_name(name: str) -> str:
     """What others know the model by: its hub id, or the name itself."""
     return HUB_IDS.get(name, name)
+
+
+def random_name(name: str) -> str:
+    """The name of random weights in the shape of a model."""
+    if f"{_RANDOM}{name}" not in _SHAPES:
+        known = (shape.removeprefix(_RANDOM) for shape in _SHAPES if shape not in TINY)
+        raise UserError(f"the shape of the backbone {name!r} is not known; {', '.join(known)} are")
+    return f"{_RANDOM}{name}"
 
 
 def short_name(name: str) -> str:
@@ -147,21 +185,26 @@ def _why_not(name: str, error: Exception) -> str:
     )
 
 
-def _tiny(name: str) -> tuple[nn.Module, Codec]:
-    """A small random-weight model of a real architecture with a character tokenizer, for tests."""
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+def _random(name: str) -> tuple[nn.Module, Codec]:
+    """Random weights in the shape of a real model, with a character tokenizer."""
+    from transformers import AutoConfig, AutoModelForCausalLM
 
-    sizes: dict[str, Any] = dict(
-        vocab_size=128, hidden_size=48, intermediate_size=96, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=12, max_position_embeddings=2048,
+    shape, tiny = _SHAPES[name], name in TINY
+    config = AutoConfig.for_model(
+        shape.family, vocab_size=shape.vocabulary, hidden_size=shape.width,
+        intermediate_size=shape.inner, num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads, num_key_value_heads=shape.kv_heads,
+        head_dim=shape.head_size, max_position_embeddings=2048, tie_word_embeddings=shape.tied,
         bos_token_id=1, eos_token_id=2, pad_token_id=2,
     )  # fmt: skip
     codec = Codec(
         lambda text: [ord(char) % 128 for char in text],
         lambda ids: "".join(chr(i) for i in ids), (1,), 2,
     )  # fmt: skip
-    with torch.random.fork_rng():
+    on_gpu = torch.cuda.is_available() and not tiny
+    with torch.random.fork_rng(), torch.device("cuda" if on_gpu else "cpu"):
         torch.manual_seed(0)  # the same frozen weights wherever a checkpoint is loaded
-        if name == "tiny-llama":
-            return LlamaForCausalLM(LlamaConfig(**sizes)), codec
-        return Qwen3ForCausalLM(Qwen3Config(**sizes)), codec
+        model = AutoModelForCausalLM.from_config(
+            config, dtype=torch.bfloat16 if on_gpu else torch.float32
+        )
+    return model, codec

@@ -241,7 +241,7 @@ class Solver(Model):
         return self.backbone.language_model
 
     def ahead_encoder(self) -> Backbone | None:
-        return self.backbone if self.backbone.encodes_ahead else None
+        return self.backbone if self.language_model is not None else None
 
     def eval_batch_size(self) -> int:
         """Large batches on a GPU, where each launch costs the same; a language model needs memory.

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from focus.model.attention import by_groups
 from focus.model.base import Model, SolverConfig
 from focus.model.flat_parameters import FlatParameters, Method
 from focus.model.precision import working_dtype
@@ -22,7 +21,6 @@ from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.solver import Solver
 from focus.model.state import State
 from focus.model.updater import OF_A_STEP, Updater, UpdaterConditioning
-from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
 
@@ -49,10 +47,10 @@ class StackedUpdater(Recurrence):
         inputs = R + with_weights(self.first, self.weights, "updater.", "embed")(
             self.task.context(x)
         )
-        flat = [self.weights[f"updater.{name}"].flatten(1) for name in self.flat.names()]
+        flat = self.flat.flatten([self.weights[f"updater.{n}"] for n in self.flat.names()])
         return UpdaterConditioning(
-            inputs.to(working_dtype(inputs.device)), by_groups(self.task.members(x), None, 0),
-            torch.cat(flat, 1),
+            inputs.to(working_dtype(inputs.device)),
+            self.first.structure(x, self.weights["updater.relation_bias"]), flat,
         )  # fmt: skip
 
     def initial(self, x: Problem) -> State:
@@ -87,18 +85,13 @@ class StackedSolver(Solver):
         return self.updater.condition(R, x)
 
 
-def why_not_stacked(task: Task, config: SolverConfig) -> str | None:
+def why_not_stacked(config: SolverConfig) -> str | None:
     """Why solvers of a config cannot be stacked; None where they can."""
     updater = config.updater
     plain = config.answer == "revised" and config.backbone.name == "none"
     if not plain or updater.hops or updater.registers or updater.bptt_gradient_scale < 1:
         return (
             "a stack is for updaters without a language model, hops, registers and scaled gradients"
-        )
-    if task.padded or updater.structure != "bias":
-        return (
-            f"a stack is for tasks whose cells form groups, as in a Sudoku; {task.name} runs one "
-            "at a time"
         )
     return None
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from focus.errors import UserError
-from focus.model.attention import Structure, by_bias, by_groups, related_attention
+from focus.model.attention import Structure, related_attention, structure_of
 from focus.model.dropout import draw_seeds, hashed_dropout
 from focus.model.flat_parameters import FlatParameters
 from focus.model.hops import HOP_WEIGHTS, Hops
@@ -85,6 +85,8 @@ class UpdaterConditioning(Conditioning):
     def detach(self) -> "UpdaterConditioning":
         """Cut off from the encoder, for rollouts without gradients."""
         weights = None if self.weights is None else self.weights.detach()
+        if weights is not None:  # once, where no step has to add to a float32 gradient
+            weights = weights.to(working_dtype(weights.device))
         return UpdaterConditioning(self.inputs.detach(), self.structure.detach(), weights)
 
     def __getitem__(self, rows: Bool[Tensor, " batch"]) -> "UpdaterConditioning":
@@ -183,7 +185,7 @@ class Updater(Recurrence):
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> UpdaterConditioning:
         inputs = R + self.embed(self.task.context(x))
         return UpdaterConditioning(
-            inputs.to(working_dtype(inputs.device)), self._structure(x),
+            inputs.to(working_dtype(inputs.device)), self.structure(x, self.relation_bias),
             None if self.flat is None else self.flat.flatten(),
         )  # fmt: skip
 
@@ -194,12 +196,14 @@ class Updater(Recurrence):
             inputs = inputs + table(context.category[..., number])
         return inputs
 
-    def _structure(self, x: Problem) -> Structure:
-        extra, mask = self.config.registers, x.mask if self.task.padded else None
-        members = self.task.members(x) if self.config.structure == "bias" else None
-        if x.cell.is_cuda and (members is not None or self.config.structure == "none"):
-            return by_groups(members, mask, extra)
-        return by_bias(self.task.relations(x), mask, extra, self.relation_bias)
+    def structure(
+        self, x: Problem, strength: Float[Tensor, "*several heads relations"]
+    ) -> Structure:
+        """How the tokens of puzzles are related, with the strengths of one solver or several."""
+        config, mask = self.config, x.mask if self.task.padded else None
+        return structure_of(
+            self.task.relations(x), mask, config.registers, strength, config.width // config.heads
+        )
 
     def initial(self, x: Problem) -> State:
         z = self.task.initial(x)

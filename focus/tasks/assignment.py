@@ -283,9 +283,6 @@ class Assignment(Task):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         return self._table("relations", x.grid.device)
 
-    def members(self, x: Problem) -> Float[Tensor, "relations tokens groups"]:
-        return self._table("members", x.grid.device)
-
     def excluded(
         self, used: Float[Tensor, "*lead cells classes"]
     ) -> Float[Tensor, "*lead cells classes"]:

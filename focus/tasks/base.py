@@ -451,13 +451,6 @@ class Task(ABC):
         both = x.mask[:, None, :, None] & x.mask[:, None, None, :]
         return (lines[..., :, None] == lines[..., None, :]) & both
 
-    def members(self, x: Problem) -> Float[Tensor, "relations tokens groups"] | None:
-        """1 where a token belongs to a group, if to be related is to share a group.
-
-        None where relations are of another kind, or where puzzles differ in them.
-        """
-        return None
-
     @property
     def message_slots(self) -> int:
         """How many messages a token hears in a hop."""

@@ -19,9 +19,11 @@ from focus.data.corpus import CorpusConfig
 from focus.errors import UserError
 from focus.model.base import evaluating
 from focus.model.precision import mixed_precision
+from focus.model.pretrained import random_name
 from focus.model.solver import Solver, solver_of
 from focus.training.config import RunConfig, TeacherConfig
 from focus.training.loop import Trainer
+from focus.training.memory import estimate_memory
 from focus.training.objectives.curated import selector_of
 from focus.training.schedule import Scheduled, scheduled
 from focus.training.stack import Stack, StackedRuns
@@ -60,6 +62,13 @@ def _as_measured(config: RunConfig) -> RunConfig:
     return replace(config, corpus=CorpusConfig(), teacher=TeacherConfig())
 
 
+def with_random_weights(config: RunConfig) -> RunConfig:
+    """The run with a language model of the same shape that needs no file."""
+    backbone = config.solver.backbone
+    name = random_name(backbone.name)
+    return replace(config, solver=replace(config.solver, backbone=replace(backbone, name=name)))
+
+
 def bench_train(config: RunConfig, device: str, repeats: int, eager: bool = True) -> dict:
     """Updates/s without replay and with it at every stage, against the eager step on a GPU."""
     config = _as_measured(config)
@@ -85,11 +94,22 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
     trainer = Trainer(config, Path("."), device)
     runner, interval = trainer.step_runner, config.encode_interval
     apart = ("updater",) if interval > 1 else ()  # it learns more often than the adapter
+    backbone = trainer.model.ahead_encoder()
+
+    def read(minibatch: int, rows: slice) -> None:
+        assert backbone is not None
+        example = runner.sampler.examples(minibatch, rows, device)
+        hidden = backbone.read(runner.sampler.problems(torch.zeros_like(example), example))
+        if hidden.requires_grad:
+            hidden.backward(torch.ones_like(hidden))
 
     def encode() -> None:
         for minibatch, rows in trainer.local_minibatches:
-            runner.encode(0, minibatch, rows)
-            runner.backward_encoder(1)
+            if runner.encoder_cache is None:  # inside the captured update
+                runner.graphs.run(("read", minibatch), partial(read, minibatch, rows))
+            else:
+                runner.encode(0, minibatch, rows)
+                runner.backward_encoder(1)
 
     def updates(replays: bool, stage: Stage) -> None:
         """All updates between two encodings: a TRM at its own depth, weights that stay."""
@@ -116,12 +136,13 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
                 taken = seconds_of(choose, device, repeats)
                 selection[name] = round(len(trainer.local_minibatches) * taken / replayed, 3)
     finish = seconds_of(lambda: runner.finish(1, *apart), device, repeats)
-    encoding = seconds_of(encode, device, repeats) / interval if runner.encoder_cache else 0.0
+    encoding = seconds_of(encode, device, repeats) / interval if backbone else 0.0
     flops = solver_of(trainer.model, config.recipe).update_flops(
         config.steps, config.updates_per_encode
     )
     return {
         "first_update_seconds": round(first, 1),
+        "estimated_gib": round(estimate_memory(trainer.model, config).total, 2),
         "updates_per_second": rates,
         "puzzles_per_second": round(config.optimizer.batch / base),
         "tflops": round(flops * config.optimizer.batch / base / 1e12, 3),

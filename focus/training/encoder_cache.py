@@ -1,9 +1,8 @@
 """What the language model has read, kept for the updates that use it.
 
-The model encodes the puzzles of one or more updates at once, outside the captured part: its
-matrices are large, so that launching them costs nothing. The updates take what it read from
-`hidden` and add to `gradient`; one pass back through the model at the end trains the adapter for
-all of them.
+Where several updates share a reading, or where a CUDA graph cannot hold it, the model encodes
+outside the captured update. The updates take what it read from `hidden` and add to `gradient`; one
+pass back through the model at the end trains the adapter for all of them.
 """
 
 import torch

@@ -149,4 +149,4 @@ def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
         return (
             f"runs of a stack differ in seed, selector and penalty alone; these differ in --{other}"
         )
-    return why_not_stacked(config.task, config.solver)
+    return why_not_stacked(config.solver)

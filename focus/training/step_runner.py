@@ -43,13 +43,15 @@ class StepRunner:
             torch.zeros((), dtype=torch.long, device=device) for _ in range(4)
         )
         self.finite = torch.ones((), dtype=torch.bool, device=device)
-        backbone = model.ahead_encoder()
-        self.encoder_cache = (
-            None if backbone is None else EncoderCache(backbone, config.encode_batches)
-        )
         # A model that writes reads its target on the host: no graph can hold that.
         writes = config.solver.answer == "written"
         captured = config.capture and device != "cpu" and not writes
+        backbone = model.ahead_encoder()
+        self.encoder_cache = None
+        if backbone is not None and (
+            config.encode_interval > 1 or (captured and not backbone.prepare_capture())
+        ):
+            self.encoder_cache = EncoderCache(backbone, config.encode_batches)
         self.graphs = Graphs(device, self.changing, captured)
 
     def begin(self, update: int, scheduled: Scheduled) -> None:
