@@ -240,18 +240,21 @@ def choices(study: str = "choices") -> str:
 
 
 def long_rollouts() -> str:
-    """FOCUS near the paper's full length: exact by K, and what the last steps change."""
-    runs = [r for r in figures("paper-regime-45000")["runs"].values() if "validation" in r]
-    steps = list(runs[0]["validation"])
-    rows = [["method, seed", "n", *(f"K = {int(k):,}" for k in steps), "K = 128 to 1,024"]]
-    for run in runs:
-        solved = {k: unpack(run["validation"][k], run["n_validation"]) for k in steps}
-        gain, low, high = (100 * v for v in paired_difference(solved["1024"], solved["128"]))
-        rows.append(
-            [f"{run['method']}, {run['seed']}", str(run["n_validation"]),
-             *(f"{100 * share.mean():.1f}" for share in solved.values()),
-             f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]"]
-        )  # fmt: skip
+    """The paper's regime at full length: exact by K, and what the last steps change."""
+    steps, changes = ("16", "32", "64", "128", "256", "1024"), (("64", "128"), ("128", "1024"))
+    by_change = (f"{one} to {int(other):,}" for one, other in changes)
+    rows = [["method, seed", *(f"K = {int(k):,}" for k in steps), *by_change]]
+    for run in figures("campaign-primary")["runs"].values():
+        solved = {k: unpack(bits, run["n_test"]) for k, bits in run["test"].items()}
+        row = [f"{run['method']}, {run['seed']}"]
+        row += [f"{100 * solved[k].mean():.1f}" if k in solved else "–" for k in steps]
+        for fewer, more in changes:
+            if more not in solved:
+                row.append("–")
+                continue
+            gain, low, high = (100 * v for v in paired_difference(solved[more], solved[fewer]))
+            row.append(f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]")
+        rows.append(row)
     return markdown(rows)
 
 
@@ -386,6 +389,23 @@ def speed() -> str:
     return markdown(rows)
 
 
+def language_model_speed() -> str:
+    """Base updates with a language model of random weights inside the captured update."""
+    head = ["recipe", "updates/s", "of them the language model", "of the matrix rate"]
+    rows = [[*head, "GiB used", "GiB estimated"]]
+    for timed in figures("bench-language-models")["results"]:
+        captured = timed["captured"]
+        rows.append(
+            [
+                f"`{timed['recipe']}`", f"{captured['updates_per_second']['base']:.1f}",
+                f"{100 * captured['share']['language_model']:.0f} %",
+                f"{100 * timed['share_of_matrix_rate']:.0f} %",
+                f"{timed['peak_gib']:.1f}", f"{captured['estimated_gib']:.1f}",
+            ]
+        )  # fmt: skip
+    return markdown(rows)
+
+
 def stacks() -> str:
     """Runs of batch 16 that share their updates."""
     rows = [["runs together", "updates/s of each, base", "updates/s in all", "gain", "K_p = 128"]]
@@ -429,7 +449,8 @@ _TABLES = (
     summary, peers, verdicts, choices, long_rollouts, sudoku, changes, controls, with_and_without,
     methods, method_paths, answer_decay,
     symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
-    transfer_bits, harness, speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
+    transfer_bits, harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu,
+    foundations, mini_runs,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 

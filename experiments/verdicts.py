@@ -3,8 +3,9 @@
 python -m experiments.verdicts
 
 A claim is that one method solves more test puzzles than another. It is judged in the paper's own
-regime (`experiments/campaign.py`) where both methods have runs of a common seed, otherwise in short
-runs of ours (`experiments/methods.py`). docs/LOG.md had the rules before the campaign:
+regime (`experiments/campaign.py`) where both methods have runs of two common seeds or more,
+otherwise in short runs of ours (`experiments/methods.py`). docs/LOG.md had the rules before the
+campaign:
 
 - confirmed: the 95 % interval of the effect lies above 0, and its corrected p-value below 0.05;
   "but smaller" where the interval also lies below half of the paper's effect;
@@ -136,7 +137,7 @@ def _pair(claim: Claim, better: Bits, worse: Bits) -> tuple[np.ndarray, np.ndarr
     at = paper.STEPS[claim.task]
     ours, theirs = better.get(claim.better, {}), worse.get(claim.worse, {})
     seeds = sorted(ours.keys() & theirs.keys())
-    if not seeds:
+    if len(seeds) < 2:  # one seed decides nothing
         return None
     first = np.stack([ours[seed][at] for seed in seeds])
     return first, np.stack([theirs[seed][claim.worse_steps or at] for seed in seeds])

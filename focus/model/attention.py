@@ -62,11 +62,13 @@ def by_bias(
     strength: Float[Tensor, "*several heads relations"],
 ) -> Structure:  # fmt: skip
     """Relations as a matrix for each head; each of several solvers has its own."""
-    several = strength.view(-1, *strength.shape[-2:])
-    number = max(len(several), len(related))
-    several = several.repeat_interleave(number // len(several), 0)
-    related = related.to(strength.dtype).expand(number, -1, -1, -1)
-    bias = torch.einsum("bhr,brij->bhij", several, related)
+    related = related.to(strength.dtype)
+    if strength.ndim == 2:
+        bias = torch.einsum("hr,brij->bhij", strength, related)
+    else:
+        number = max(len(strength), len(related))
+        strength = strength.repeat_interleave(number // len(strength), 0)
+        bias = torch.einsum("bhr,brij->bhij", strength, related.expand(number, -1, -1, -1))
     bias = functional.pad(bias, (0, extra, 0, extra))
     if mask is not None:
         hidden = functional.pad(~mask, (0, extra))
@@ -109,7 +111,7 @@ def related_attention(
     bias = structure.bias
     if bias is not None:
         bias = bias.to(q.dtype)
-        if len(bias) > 1:
+        if strength.ndim == 3:
             bias = bias.repeat_interleave(len(q) // len(bias), 0)
     mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=bias)
     return mixed.transpose(1, 2).flatten(2)

@@ -42,8 +42,10 @@ class BackboneConfig(Settings, section="solver.backbone"):
     gradient_checkpointing: Annotated[bool | None, Role.AXIS] = None
 
 
-_STORED_WIDTHS = 11  # stored activations of a decoder layer, in widths per token (bf16),
+_STORED_WIDTHS = 8  # stored activations of a decoder layer, in widths per token (bf16),
 _STORED_HIDDEN_WIDTHS = 4  # and in widths of its hidden part
+_STORED_WITH_DROPOUT = 3  # more widths where inputs that adapters share are dropped for each anew,
+_STORED_WITH_NORM = 2  # and where queries and keys are normalised
 _CAUSAL = "focus_causal"  # attention that transformers makes no mask for: all is seen, causally
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
@@ -161,7 +163,8 @@ class LanguageModel(Backbone):
         return (2 if self.frozen else 4) * weights * len(self.prompt.template)
 
     def read_bytes(self) -> int:
-        return activation_bytes(self.model, len(self.prompt.template))
+        bytes_of_all = activation_bytes(self.model, len(self.prompt.template))
+        return bytes_of_all // len(self.layers()) if self.frozen else bytes_of_all
 
     def read(self, x: Problem) -> Float[Tensor, "batch places hidden"]:
         """Last hidden states at the cells (and at the prompt's end): one pass of the decoder."""
@@ -197,7 +200,13 @@ def activation_bytes(model: Any, length: int) -> int:
     config = model.config
     # Models of GPT-2's kind have four times their width unless they say otherwise.
     inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
-    layer = _STORED_WIDTHS * config.hidden_size + _STORED_HIDDEN_WIDTHS * inner
+    adapter = getattr(model, "peft_config", {}).get("default")
+    widths = _STORED_WIDTHS
+    if adapter is not None and adapter.lora_dropout:
+        widths += _STORED_WITH_DROPOUT
+    if any(name.endswith("q_norm") for name, _ in model.named_modules()):
+        widths += _STORED_WITH_NORM
+    layer = widths * config.hidden_size + _STORED_HIDDEN_WIDTHS * inner
     layers = config.num_hidden_layers
     if recomputes_activations(model):
         return 2 * length * (layers * config.hidden_size + layer)

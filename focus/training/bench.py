@@ -29,6 +29,7 @@ from focus.training.schedule import Scheduled, scheduled
 from focus.training.stack import Stack, StackedRuns
 
 _MATRIX = 8192  # side of the matrices whose product measures the device
+_IN_A_ROW = 4  # updates that are timed together on a GPU
 
 
 def seconds_of(work: Callable[[], Any], device: str, repeats: int, warm_ups: int = 2) -> float:
@@ -42,6 +43,17 @@ def seconds_of(work: Callable[[], Any], device: str, repeats: int, warm_ups: int
         if number >= warm_ups:
             taken.append(time.perf_counter() - start)
     return statistics.median(taken)
+
+
+def _seconds_in_training(work: Callable[[], Any], device: str, repeats: int) -> float:
+    """Seconds of work that training repeats: on a GPU some overlaps with launching the next."""
+    in_a_row = 1 if device == "cpu" else _IN_A_ROW
+
+    def some() -> None:
+        for _ in range(in_a_row):
+            work()
+
+    return seconds_of(some, device, repeats) / in_a_row
 
 
 def _drain(device: str) -> None:
@@ -118,13 +130,14 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
             trainer.train_update(now)
 
     def timed(replays: bool, stage: Stage) -> float:
-        return seconds_of(lambda: updates(replays, stage), device, repeats) / interval
+        work = partial(updates, replays, stage)
+        return _seconds_in_training(work, device, repeats) / interval
 
-    no_replay = Stage(0, 1)
-    updates(False, no_replay)
+    first_stage = scheduled(0, config).stage  # where base rollouts begin may depend on it
+    updates(False, first_stage)
     _drain(device)
     first = time.perf_counter() - start  # puzzles read, weights loaded, code compiled
-    base = timed(False, no_replay)
+    base = timed(False, first_stage)
     rates, selection = {"base": round(1 / base, 2)}, {}
     if config.replay.method != "none" and not config.deep_supervision.steps:
         for name, stage in _stages(config):
@@ -133,10 +146,10 @@ def _rates(config: RunConfig, device: str, repeats: int) -> dict[str, Any]:
             if config.replay.selects:
                 choosing = _selection(trainer, stage)[1]
                 choose = partial(runner.graphs.run, choosing, choosing)
-                taken = seconds_of(choose, device, repeats)
+                taken = _seconds_in_training(choose, device, repeats)
                 selection[name] = round(len(trainer.local_minibatches) * taken / replayed, 3)
-    finish = seconds_of(lambda: runner.finish(1, *apart), device, repeats)
-    encoding = seconds_of(encode, device, repeats) / interval if backbone else 0.0
+    finish = _seconds_in_training(lambda: runner.finish(1, *apart), device, repeats)
+    encoding = _seconds_in_training(encode, device, repeats) / interval if backbone else 0.0
     flops = solver_of(trainer.model, config.recipe).update_flops(
         config.steps, config.updates_per_encode
     )
@@ -163,13 +176,13 @@ def bench_stack(config: RunConfig, together: int, device: str, repeats: int) -> 
     for trainer in stack.trainers:  # weights that stay where they are
         trainer.step_runner.begin(0, replace(scheduled(0, config), learning_rate_share=0.0))
     stack.solver.train()
-    kinds = [("base", False, Stage(0, 1))]
+    kinds = [("base", False, scheduled(0, config).stage)]
     if config.replay.method != "none":
         kinds += [(name, True, stage) for name, stage in _stages(config)]
-    rates = {
-        name: round(1 / seconds_of(partial(stack.move, replays, stage), device, repeats), 2)
-        for name, replays, stage in kinds
-    }
+    rates = {}
+    for name, replays, stage in kinds:
+        move = partial(stack.move, replays, stage)
+        rates[name] = round(1 / _seconds_in_training(move, device, repeats), 2)
     result = {"together": together, "batch": config.optimizer.batch, "updates_per_second": rates}
     if device != "cpu":
         result["peak_gib"] = round(torch.cuda.max_memory_reserved() / 2**30, 2)

@@ -1,8 +1,9 @@
 """How much GPU memory a run will need, told before it starts.
 
-A rough sum: weights, what AdamW keeps, and activations that the backward pass needs. It counts
-tensors by the sizes of the models, not by running them, and errs upwards: for `sudoku-quick` with
-SmolLM2 and `encode_batches` 4 it says 118 GiB, where an H200 was using 85.
+A sum of weights, what AdamW keeps, and activations that the backward pass needs, counted by the
+sizes of the models. A recorded update (CUDA graph) has memory of its own beside that of the runs
+that warmed it up, so that its activations count twice. docs/measured/speed.md has the estimates of
+language models of 135 million to 8 billion weights beside what an H200 was using.
 """
 
 import math
@@ -10,12 +11,13 @@ from dataclasses import dataclass
 
 import torch
 
-from focus.model.backbone import recompute_activations
+from focus.model.backbone import recompute_activations, recomputes_activations
 from focus.model.base import Model
 from focus.training.config import RunConfig
 
 _GIB = 2**30
-_LOST = 1.2  # fragments and what libraries keep
+_LOST = 1.05  # fragments and what libraries keep
+_RECORDED = 2  # activations of an update that is recorded
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,13 @@ def estimate_memory(model: Model, config: RunConfig, processes: int = 1) -> Memo
     replayed_steps = max(h for _, _, h in config.replay.stages) if replays else 0
     kept_states = len(config.curation.candidates) if replays else 0
     rollouts = model.rollout_bytes(config.steps, replayed_steps, kept_states)
+    recorded = _RECORDED if config.capture and config.solver.answer != "written" else 1
+    ahead = config.encode_interval > 1 or recomputes_activations(model)
     return MemoryEstimate(
         weights / _GIB,
         4 * copies * trained / _GIB,
-        config.encode_batches * batch * model.encoder_bytes() / _GIB,
-        batch * rollouts / _GIB,
+        (1 if ahead else recorded) * config.encode_batches * batch * model.encoder_bytes() / _GIB,
+        recorded * batch * rollouts / _GIB,
     )
 
 

@@ -1,11 +1,26 @@
 """What `focus bench` counts."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
+from focus.cli import main
+from focus.model import pretrained
 from focus.training import bench
 from tests.training.samples import tiny_run
+
+
+def test_random_weights_of_a_shape_stand_in_for_a_language_model(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(pretrained._SHAPES, "random-smollm2-135m", pretrained._SHAPES["tiny-llama"])
+    words = ["bench", "train", "mini-maze/smollm2-135m", "--random-weights", "--repeats", "1"]
+    assert main([*words, "--optimizer.batch", "2", "--replay.method", "none", "--json"]) == 0
+    rates = json.loads(capsys.readouterr().out)["eager"]
+    assert rates["share"]["language_model"] > 0
+    assert rates["estimated_gib"] > 0
+    assert main(["bench", "train", "mini-sudoku", "--random-weights"]) == 2
+    assert "the shape of the backbone 'none' is not known" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
