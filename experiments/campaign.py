@@ -71,6 +71,11 @@ CHOICES: dict[str, Change] = {
     "decay-0.05": _updater(answer_decay=0.05),
     "decay-0.1": _updater(answer_decay=0.1),
 }
+# What may keep a long run from learning its puzzles by heart, or let it learn sooner.
+LONG_CHOICES: dict[str, Change] = {
+    "fresh-symmetries": lambda config: replace(config, augment=True),
+    "half-rate": _optimizer(learning_rate=1.5e-4),
+}
 # What the updater sees of a maze's answer, and how much of it is forgotten at each step.
 MAZE_CHOICES: dict[str, Change] = {
     "as-is": lambda config: config,
@@ -80,6 +85,8 @@ MAZE_CHOICES: dict[str, Change] = {
     "bound-8-decay-0.1": _both(_task(logit_bound=8.0), _updater(answer_decay=0.1)),
     "bound-8-decay-0.2": _both(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
 }
+
+ALL_CHOICES = CHOICES | LONG_CHOICES | MAZE_CHOICES
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,7 @@ class Study:
                         eval_every=max(1, self.updates // 5), log_every=max(1, self.updates // 100),
                         save_every=max(1, self.updates // 10),
                     )  # fmt: skip
-                    yield f"{choice}-{method}-{seed}", (CHOICES | MAZE_CHOICES)[choice](config)
+                    yield f"{choice}-{method}-{seed}", ALL_CHOICES[choice](config)
 
 
 STUDIES = {
@@ -124,6 +131,9 @@ STUDIES = {
         "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),
         teacher=TEACHER,
     ),
+    "long-choices": Study(
+        "sudoku", 50_000, ("focus",), (1, 2), tuple(LONG_CHOICES), ("validation",), TEACHER
+    ),
     "secondary": Study(
         "sudoku", 16_667,
         ("focus", "random", "no-replay", "recurrent", "energy-hard", "fixed-mix", "no-memory",
@@ -131,6 +141,14 @@ STUDIES = {
         teacher=TEACHER,
     ),
     "secondary-untaught": Study("sudoku", 16_667, ("focus",), (1, 2, 3)),
+    # The paper's Table 1 for a real language model, and the same without one.
+    "table1": Study(
+        "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER
+    ),
+    "table1-others": Study(
+        "sudoku/qwen2.5-coder-0.5b", 20_000, ("recurrent", "one-step", "direct"), (1,)
+    ),
+    "table1-none": Study("sudoku", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER),
     "primary-maze": Study(
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3)
     ),
@@ -176,9 +194,8 @@ def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[
             trainer.resume()
             trainer.run(lambda update, line: report(update, [line]))
             trainers.append(trainer)
-    seconds = time.monotonic() - begun
     for name, trainer in zip(group, trainers, strict=True):
-        facts = {"together": len(group), "seconds": round(seconds, 1)}
+        facts = {"together": len(group), "seconds": round(trainer.seconds, 1)}
         test(trainer, out / name, device, splits, facts)
 
 
@@ -233,7 +250,7 @@ def store(words: argparse.Namespace) -> None:
     for file in sorted(words.out.glob("*/run.json")):
         known[file.parent.name] = json.loads(file.read_text(encoding="utf-8"))
     study = STUDIES[words.study]
-    what = f"{study.recipe}, {study.updates:,} updates, no language model, last checkpoint"
+    what = f"{study.recipe}, {study.updates:,} updates, last checkpoint"
     write_text(path, json.dumps({"what": what, "runs": known}, indent=1) + "\n")
 
 

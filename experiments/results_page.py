@@ -258,6 +258,22 @@ def long_rollouts() -> str:
     return markdown(rows)
 
 
+def memorised() -> str:
+    """A full-length run on puzzles that it was trained on, and on others."""
+    kinds = figures("memorised")["kinds"]
+    steps = list(next(iter(kinds.values()))["exact"])
+    rows = [["puzzles", "n", *(f"K = {k}" for k in steps)]]
+    for name, kind in kinds.items():
+        solved = [int(unpack(kind["exact"][k], kind["n"]).sum()) for k in steps]
+        bounds = [wilson_interval(count, kind["n"]) for count in solved]
+        rates = (
+            f"{100 * count / kind['n']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+            for count, (low, high) in zip(solved, bounds, strict=True)
+        )
+        rows.append([name, str(kind["n"]), *rates])
+    return markdown(rows)
+
+
 def changes(task: str) -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
@@ -391,8 +407,8 @@ def speed() -> str:
 
 def language_model_speed() -> str:
     """Base updates with a language model of random weights inside the captured update."""
-    head = ["recipe", "updates/s", "of them the language model", "of the matrix rate"]
-    rows = [[*head, "GiB used", "GiB estimated"]]
+    head = ["recipe", "updates/s", "share of the language model", "of the matrix rate"]
+    rows = [[*head, "GiB used"]]
     for timed in figures("bench-language-models")["results"]:
         captured = timed["captured"]
         rows.append(
@@ -400,7 +416,7 @@ def language_model_speed() -> str:
                 f"`{timed['recipe']}`", f"{captured['updates_per_second']['base']:.1f}",
                 f"{100 * captured['share']['language_model']:.0f} %",
                 f"{100 * timed['share_of_matrix_rate']:.0f} %",
-                f"{timed['peak_gib']:.1f}", f"{captured['estimated_gib']:.1f}",
+                f"{timed['peak_gib']:.1f}",
             ]
         )  # fmt: skip
     return markdown(rows)
@@ -446,7 +462,8 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    summary, peers, verdicts, choices, long_rollouts, sudoku, changes, controls, with_and_without,
+    summary, peers, verdicts, choices, long_rollouts, memorised, sudoku, changes, controls,
+    with_and_without,
     methods, method_paths, answer_decay,
     symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
     transfer_bits, harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu,

@@ -16,7 +16,8 @@ Short runs have a fraction of the paper's updates and settings of ours, so their
 and *not seen* in place of *confirmed* and *contradicted*.
 
 Intervals are those of a bootstrap crossed over seeds and puzzles, and never narrower than Student's
-t over the seeds; p-values are corrected by Holm over the claims of a task.
+t over the seeds; p-values are corrected by Holm over all claims of a task, whether they have runs
+yet or not. A verdict in the paper's regime is interim until every seed of its study has run.
 """
 
 import json
@@ -68,11 +69,14 @@ class Verdict:
     high: float
     p: float
     seeds: int
+    planned: int  # seeds of the study
 
     @property
     def word(self) -> str:
         """The verdict in a word or two."""
         yes, no = ("seen", "not seen") if self.regime == SHORT else ("confirmed", "contradicted")
+        if self.regime == PAPERS and self.seeds < self.planned:
+            yes, no = f"{yes} (interim)", f"{no} (interim)"
         half = (self.claim.in_paper or 0.0) / 200
         if self.low > 0 and self.p < 0.05:
             return f"{yes}, but smaller" if self.high < half else yes
@@ -152,11 +156,14 @@ def verdicts(claims: Sequence[Claim] = CLAIMS) -> tuple[Verdict, ...]:
             pair = _pair(claim, stored_bits(better), stored_bits(worse))
             if pair is not None:
                 effect, low, high, p = effect_over_seeds(*pair)
-                judged.append(Verdict(claim, regime, effect, low, high, p, len(pair[0])))
+                study = STUDIES.get(better.removeprefix("campaign-"))
+                planned = 0 if study is None else len(study.seeds)
+                judged.append(Verdict(claim, regime, effect, low, high, p, len(pair[0]), planned))
                 break
     corrected: dict[Claim, float] = {}
     for task in {verdict.claim.task for verdict in judged}:
-        corrected |= holm({v.claim: v.p for v in judged if v.claim.task == task})
+        known = {verdict.claim: verdict.p for verdict in judged}
+        corrected |= holm({claim: known.get(claim, 1.0) for claim in claims if claim.task == task})
     return tuple(Verdict(**(vars(v) | {"p": corrected[v.claim]})) for v in judged)
 
 

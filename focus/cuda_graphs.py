@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from focus.errors import UserError
+
 WARM_UPS = 2  # eager runs before a recording, which settle what libraries allocate
 
 
@@ -53,7 +55,14 @@ class Graphs:
         random_state = torch.cuda.get_rng_state(self.device)
         before = [tensor.detach().clone() for tensor in self.changing()]
         warm_up(work)
-        graph = record(work, self._pool)
+        try:
+            graph = record(work, self._pool)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            raise UserError(
+                f"an update of this run cannot be recorded as a CUDA graph ({reason}); "
+                "--capture False runs it as it is, slower"
+            ) from error
         with torch.no_grad():
             for tensor, value in zip(self.changing(), before, strict=True):
                 tensor.copy_(value)

@@ -6,7 +6,9 @@ On a GPU the relations of a pair are bits of a byte, and a kernel of our own add
 (`attention_kernels.py`). Elsewhere the bias is a matrix. Both give the same numbers.
 """
 
+import warnings
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -50,10 +52,42 @@ def structure_of(
 
     `mask` is False at padding, `extra` more tokens have no relation.
     """
-    takes = head_size in _HEAD_SIZES and related.shape[1] <= _MOST_RELATIONS
-    if related.is_cuda and takes and find_spec("triton") is not None:
+    heads, relations = strength.shape[-2:]
+    takes = head_size in _HEAD_SIZES and relations <= _MOST_RELATIONS
+    tokens = related.shape[-1] + extra
+    if (
+        related.is_cuda
+        and takes
+        and _kernel_runs(related.device, (1, tokens, 3, heads, head_size), relations)
+    ):
         return by_codes(related, mask, extra)
     return by_bias(related, mask, extra, strength)
+
+
+@cache
+def _kernel_runs(device: torch.device, shape: tuple[int, ...], relations: int) -> bool:
+    """Whether the kernels can be built and run here, found out by trying them.
+
+    A GPU may be too old or have too little shared memory, a machine no C compiler for Triton.
+    """
+    if find_spec("triton") is None or torch.cuda.get_device_capability(device) < (8, 0):
+        return False
+    try:
+        from focus.model.attention_kernels import COLUMNS, related_attention
+
+        with torch.enable_grad():
+            qkv = torch.zeros(shape, dtype=torch.bfloat16, device=device, requires_grad=True)
+            columns = -(-shape[1] // COLUMNS) * COLUMNS
+            codes = torch.zeros(1, shape[1], columns, dtype=torch.uint8, device=device)
+            strength = qkv.new_zeros(1, shape[3], relations, requires_grad=True)
+            related_attention(qkv, codes, strength)[0].sum().backward()
+    except Exception as error:  # whatever a compiler or a driver says
+        reason = " ".join(str(error).split())[:200]
+        warnings.warn(
+            f"attention runs without its kernels, which is slower: {reason}", stacklevel=2
+        )
+        return False
+    return True
 
 
 def by_bias(
@@ -83,8 +117,8 @@ def by_codes(
     """Relations as bits, for the kernel."""
     from focus.model.attention_kernels import COLUMNS, HIDDEN  # which needs Triton
 
-    numbers = torch.arange(related.shape[1], device=related.device)
-    codes = (related << numbers[:, None, None]).sum(1, dtype=torch.uint8)
+    bits = 2 ** torch.arange(related.shape[1], device=related.device, dtype=torch.uint8)
+    codes = (related * bits[:, None, None]).sum(1, dtype=torch.uint8)
     codes = functional.pad(codes, (0, extra, 0, extra))
     if mask is not None:
         hidden = functional.pad(~mask, (0, extra))
@@ -103,7 +137,7 @@ def related_attention(
     """
     apart = qkv.unflatten(-1, (3, strength.shape[-2], -1))
     if norm:
-        apart = torch.cat([rms_norm(apart[:, :, :2]), apart[:, :, 2:]], 2)
+        apart = torch.cat([rms_norm(apart[:, :, :2]).to(qkv.dtype), apart[:, :, 2:]], 2)
     if structure.codes is not None:
         several = strength.view(-1, *strength.shape[-2:])
         return torch.ops.focus.related_attention(apart, structure.codes, several)[0].flatten(2)

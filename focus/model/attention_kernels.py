@@ -18,7 +18,8 @@ from torch import Tensor
 
 HIDDEN = 128  # the bit of a key that nothing attends to
 COLUMNS = 128  # keys of a row of codes are a multiple of it; those behind the end are hidden
-_HIDDEN, _COLUMNS = tl.constexpr(HIDDEN), tl.constexpr(COLUMNS)
+_BLOCK, _INNER, _WARPS = 64, 64, 4  # tokens of a program, at a time, warps: fastest on an H200
+_HIDDEN = tl.constexpr(HIDDEN)
 
 
 @triton.constexpr_function
@@ -65,13 +66,13 @@ def _forward(
     BLOCK: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """A block of queries against all keys."""
-    pair = tl.program_id(1).to(tl.int64)
+    pair = tl.program_id(0).to(tl.int64)
     puzzle, head = pair // HEADS, pair % HEADS
     WIDTH: tl.constexpr = HEADS * SIZE
     qkv += puzzle * tokens * 3 * WIDTH + head * SIZE
     codes += puzzle // batch_per_code * tokens * _width(tokens)
     strength += (puzzle // batch_per_strength * HEADS + head) * RELATIONS
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    rows = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     q = _load(qkv, rows, tokens, 3 * WIDTH, SIZE)
     highest = tl.full([BLOCK], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
@@ -101,7 +102,7 @@ def _backward(
     RELATIONS: tl.constexpr, BLOCK: tl.constexpr, INNER: tl.constexpr,
 ):  # fmt: skip
     """A block of tokens, first as keys against all queries, then as queries against all keys."""
-    pair = tl.program_id(1).to(tl.int64)
+    pair = tl.program_id(0).to(tl.int64)
     puzzle, head = pair // HEADS, pair % HEADS
     WIDTH: tl.constexpr = HEADS * SIZE
     qkv += puzzle * tokens * 3 * WIDTH + head * SIZE
@@ -111,7 +112,7 @@ def _backward(
     strength += (puzzle // batch_per_strength * HEADS + head) * RELATIONS
     lse += pair * tokens
     delta += pair * tokens
-    own = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    own = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
 
     own_k = _load(qkv + WIDTH, own, tokens, 3 * WIDTH, SIZE)
     own_v = _load(qkv + 2 * WIDTH, own, tokens, 3 * WIDTH, SIZE)
@@ -122,7 +123,7 @@ def _backward(
         q = _load(qkv, rows, tokens, 3 * WIDTH, SIZE)
         d_o = _load(d_out, rows, tokens, WIDTH, SIZE)
         scores, _ = _scores(q, own_k, codes, strength, rows, own, tokens, scale, RELATIONS)
-        p = tl.exp(scores - tl.load(lse + rows, mask=rows < tokens, other=0.0)[:, None])
+        p = tl.exp(scores - tl.load(lse + rows, mask=rows < tokens, other=float("inf"))[:, None])
         d_v += tl.dot(tl.trans(p.to(q.dtype)), d_o, input_precision="ieee")
         d_p = tl.dot(d_o, tl.trans(own_v), input_precision="ieee")
         d_s = p * (d_p - tl.load(delta + rows, mask=rows < tokens, other=0.0)[:, None])
@@ -152,23 +153,18 @@ def _backward(
             one = tl.sum(tl.where((code & (1 << r)) != 0, own_d_s, 0.0))
             sums += tl.where(relation == r, one, 0.0)
     _store(d_qkv, d_q * scale, own, tokens, 3 * WIDTH, SIZE)
-    at = (pair * tl.num_programs(0) + tl.program_id(0)) * RELATIONS + relation
+    at = (pair * tl.num_programs(1) + tl.program_id(1)) * RELATIONS + relation
     tl.store(d_strength + at, sums, mask=relation < RELATIONS)
 
 
 def _launch(kernel, qkv: Tensor, codes: Tensor, strength: Tensor, *tensors: Tensor) -> None:
     batch, tokens, _, heads, size = qkv.shape
-    block, inner, warps = _blocks(tokens, kernel is _backward)
-    kernel[(triton.cdiv(tokens, block), batch * heads)](
-        qkv, codes, strength, *tensors, batch // len(codes), batch // len(strength),
-        1 / math.sqrt(size), tokens=tokens, HEADS=heads, SIZE=size, RELATIONS=strength.shape[-1],
-        BLOCK=block, INNER=inner, num_warps=warps,
-    )  # fmt: skip
-
-
-def _blocks(tokens: int, back: bool) -> tuple[int, int, int]:
-    """Tokens of a program, tokens at a time, warps: what was fastest on an H200."""
-    return 64, 64, 4
+    with torch.cuda.device_of(qkv):
+        kernel[(batch * heads, triton.cdiv(tokens, _BLOCK))](
+            qkv, codes, strength, *tensors, batch // len(codes), batch // len(strength),
+            1 / math.sqrt(size), tokens=tokens, HEADS=heads, SIZE=size,
+            RELATIONS=strength.shape[-1], BLOCK=_BLOCK, INNER=_INNER, num_warps=_WARPS,
+        )  # fmt: skip
 
 
 @torch.library.custom_op("focus::related_attention", mutates_args=())
@@ -198,7 +194,7 @@ def _gradients(
 ) -> tuple[Tensor, Tensor]:
     qkv = qkv.contiguous()
     batch, tokens, _, heads, _ = qkv.shape
-    blocks = triton.cdiv(tokens, _blocks(tokens, True)[0])
+    blocks = triton.cdiv(tokens, _BLOCK)
     d_qkv = torch.empty_like(qkv)
     parts = qkv.new_empty(batch, heads, blocks, strength.shape[-1], dtype=torch.float32)
     _launch(

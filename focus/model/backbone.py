@@ -18,9 +18,10 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from focus.errors import UserError
-from focus.model.layers import Embedding
+from focus.model.layers import Embedding, Linear, RMSNorm
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
+from focus.model.static_generation import is_static
 from focus.settings import AtLeast, Role, Settings, Share
 from focus.tasks.base import Task
 from focus.tasks.prompt import tokenize_prompt
@@ -114,12 +115,12 @@ class LanguageModel(Backbone):
                 "choose a smaller puzzle or another backbone"
             )
         hidden = settings.hidden_size
-        self.frozen = config.frozen
+        self.frozen, self.maskless = config.frozen, False
         self.model: Any = model.requires_grad_(False) if config.frozen else add_lora(model, config)
-        self.readout_norm, self.readout = nn.RMSNorm(hidden), nn.Linear(hidden, width)
+        self.readout_norm, self.readout = RMSNorm(hidden, eps=None), Linear(hidden, width)
         # Where the grid is printed once, early cells have not seen all of it: add a summary.
         printed_once = bool((self.prompt.slot >= 0).sum() == task.cells)
-        self.summary = nn.Linear(hidden, width, bias=False) if printed_once else None
+        self.summary = Linear(hidden, width, bias=False) if printed_once else None
 
     def decoder(self) -> Any:
         """The language model without its vocabulary head."""
@@ -134,24 +135,17 @@ class LanguageModel(Backbone):
         return getattr(self.decoder(), "layers", ())
 
     def prepare_capture(self) -> bool:
-        """Take attention that needs no mask: to make one, transformers looks at the host.
+        """Read without a mask from now on: to make one, transformers looks at the host.
 
-        Layers with a window need theirs, and recomputing sets random numbers back.
+        Only the usual attention can do that. Recomputing sets random numbers back, which is the
+        host's work as well.
         """
         from transformers import AttentionInterface
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        config = self.decoder().config
-        kinds = set(getattr(config, "layer_types", None) or ())
-        window = getattr(config, "sliding_window", None) and not kinds
-        if recomputes_activations(self.model) or window or kinds - {"full_attention"}:
-            return False
+        self.maskless = is_static(self.model) and not recomputes_activations(self.model)
         AttentionInterface.register(_CAUSAL, sdpa_attention_forward)
-        try:
-            self.decoder().set_attn_implementation(_CAUSAL)
-        except ValueError:  # a model with attention of its own
-            return False
-        return True
+        return self.maskless
 
     def read_flops(self) -> float:
         """Frozen weights cost 4 for each and token of the prompt, 2 without a pass back.
@@ -163,16 +157,22 @@ class LanguageModel(Backbone):
         return (2 if self.frozen else 4) * weights * len(self.prompt.template)
 
     def read_bytes(self) -> int:
-        bytes_of_all = activation_bytes(self.model, len(self.prompt.template))
-        return bytes_of_all // len(self.layers()) if self.frozen else bytes_of_all
+        every_layer = activation_bytes(self.model, len(self.prompt.template))
+        return every_layer // self.model.config.num_hidden_layers if self.frozen else every_layer
 
     def read(self, x: Problem) -> Float[Tensor, "batch places hidden"]:
         """Last hidden states at the cells (and at the prompt's end): one pass of the decoder."""
         learning = torch.is_grad_enabled() and not self.frozen
-        with mixed_precision(x.grid.device), torch.set_grad_enabled(learning):
-            hidden = self.decoder()(
-                input_ids=self.prompt.ids(x.grid), use_cache=False
-            ).last_hidden_state
+        decoder = self.decoder()
+        usual = decoder.config._attn_implementation
+        if self.maskless:
+            decoder.config._attn_implementation = _CAUSAL
+        try:
+            with mixed_precision(x.grid.device), torch.set_grad_enabled(learning):
+                ids = self.prompt.ids(x.grid)
+                hidden = decoder(input_ids=ids, use_cache=False).last_hidden_state
+        finally:
+            decoder.config._attn_implementation = usual
         places = self.prompt.readout[x.cell]
         if self.summary is not None:
             last = places.new_full((len(places), 1), hidden.shape[1] - 1)
@@ -232,6 +232,9 @@ def add_lora(model: nn.Module, config: BackboneConfig) -> Any:
     except (ValueError, TypeError) as error:
         raise UserError(f"peft cannot add LoRA to the backbone {config.name!r}: {error}") from error
     adapted.peft_config["default"].base_model_name_or_path = public_name(config.name)
+    for name, part in adapted.named_modules():
+        if type(part) is nn.Linear and ".lora_" in name:
+            part.__class__ = Linear  # which also takes the adapters of several solvers
     if config.gradient_checkpointing:
         recompute_activations(adapted)
     return adapted

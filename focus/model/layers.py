@@ -46,8 +46,8 @@ class Embedding(nn.Embedding):
 class RMSNorm(nn.RMSNorm):
     """RMSNorm whose float32 weight follows its input's precision, as the fused kernel needs."""
 
-    def __init__(self, width: int):
-        super().__init__(width, eps=EPSILON)
+    def __init__(self, width: int, eps: float | None = EPSILON):
+        super().__init__(width, eps=eps)
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise the last axis."""

@@ -203,7 +203,7 @@ def _random(name: str) -> tuple[nn.Module, Codec]:
     )  # fmt: skip
     on_gpu = torch.cuda.is_available() and not tiny
     with torch.random.fork_rng(), torch.device("cuda" if on_gpu else "cpu"):
-        torch.manual_seed(0)  # the same frozen weights wherever a checkpoint is loaded
+        torch.manual_seed(0)  # tiny ones are the same wherever a checkpoint is loaded
         model = AutoModelForCausalLM.from_config(
             config, dtype=torch.bfloat16 if on_gpu else torch.float32
         )

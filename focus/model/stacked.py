@@ -47,10 +47,11 @@ class StackedUpdater(Recurrence):
         inputs = R + with_weights(self.first, self.weights, "updater.", "embed")(
             self.task.context(x)
         )
+        own = self.first.relation_bias  # where it is not trained
         flat = self.flat.flatten([self.weights[f"updater.{n}"] for n in self.flat.names()])
         return UpdaterConditioning(
             inputs.to(working_dtype(inputs.device)),
-            self.first.structure(x, self.weights["updater.relation_bias"]), flat,
+            self.first.structure(x, self.weights.get("updater.relation_bias", own)), flat,
         )  # fmt: skip
 
     def initial(self, x: Problem) -> State:
@@ -80,26 +81,33 @@ class StackedSolver(Solver):
         self.energy, self.loss = first.task.energy, first.task.loss
 
     def encode(self, x: Problem, hidden: Tensor | None = None) -> Conditioning:
-        """R + E(c_x) of every solver for its own puzzles."""
-        R = with_weights(self.backbone, self.weights, "backbone.", "project")(self.backbone.read(x))
-        return self.updater.condition(R, x)
+        """R + E(c_x) of every solver for its own puzzles.
+
+        A language model's frozen weights are those of the first solver; all have the same.
+        """
+        read, project = (
+            with_weights(self.backbone, self.weights, "backbone.", method)
+            for method in ("read", "project")
+        )
+        return self.updater.condition(project(read(x)), x)
 
 
 def why_not_stacked(config: SolverConfig) -> str | None:
     """Why solvers of a config cannot be stacked; None where they can."""
     updater = config.updater
-    plain = config.answer == "revised" and config.backbone.name == "none"
-    if not plain or updater.hops or updater.registers or updater.bptt_gradient_scale < 1:
-        return (
-            "a stack is for updaters without a language model, hops, registers and scaled gradients"
-        )
+    written = config.answer != "revised"
+    if written or updater.hops or updater.registers or updater.bptt_gradient_scale < 1:
+        return "a stack is for updaters without hops, registers and scaled gradients"
     return None
 
 
 def _joined(solvers: Sequence[Solver]) -> dict[str, Tensor]:
-    """Weights by name with an axis of solvers; those of each solver become views of them."""
+    """Trained weights by name with an axis of solvers; those of each become views of them."""
     joined = {}
-    named = [dict(solver.named_parameters()) for solver in solvers]
+    named = [
+        {name: weight for name, weight in solver.named_parameters() if weight.requires_grad}
+        for solver in solvers
+    ]
     for name in named[0]:
         weights = torch.stack([one[name].detach() for one in named]).requires_grad_()
         weights.grad = torch.zeros_like(weights)

@@ -16,7 +16,8 @@ from focus.model.base import Model
 from focus.training.config import RunConfig
 
 _GIB = 2**30
-_LOST = 1.05  # fragments and what libraries keep
+_LOST = 1.1  # fragments and what libraries keep
+_FULL = 0.9  # of a device's memory, which others may use as well
 _RECORDED = 2  # activations of an update that is recorded
 
 
@@ -68,7 +69,11 @@ def fit_memory(model: Model, config: RunConfig, device: str, processes: int = 1)
     """The estimate, with activations recomputed where that is left open and they would not fit."""
     estimate = estimate_memory(model, config, processes)
     left_open = config.solver.backbone.gradient_checkpointing is None
-    if left_open and model.language_model is not None and estimate.total > memory_of(device):
+    if (
+        left_open
+        and model.language_model is not None
+        and estimate.total > _FULL * memory_of(device)
+    ):
         recompute_activations(model.language_model)
         estimate = estimate_memory(model, config, processes)
     return estimate

@@ -82,7 +82,9 @@ class StackedRuns:
         )  # fmt: skip
         self.example = torch.arange(self.batch, device=device).repeat(len(trainers))
         self.update = torch.zeros((), dtype=torch.long, device=device)
-        self.graphs = Graphs(device, self._changing, self.config.capture and device != "cpu")
+        captured = self.config.capture and device != "cpu"
+        captured = captured and self.solver.backbone.prepare_capture()
+        self.graphs = Graphs(device, self._changing, captured)
 
     def run(self, until: int, report: Callable[[int, list[dict]], None]) -> None:
         """Train until an update."""
@@ -141,6 +143,8 @@ def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
     )  # fmt: skip
     if config.optimizer.kind != "adamw" or config.optimizer.accumulate > 1 or config.patience:
         return "runs of a stack have optimizer.kind adamw, optimizer.accumulate 1 and patience 0"
+    if config.encode_interval > 1:
+        return "runs of a stack have encode-batches 1 and updates-per-encode 1"
     if config.replay.method != first.replay.method and not (
         config.replay.selects and first.replay.selects
     ):

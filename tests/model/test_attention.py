@@ -21,17 +21,24 @@ def kernel_device() -> str:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("task", "several"), [("sudoku", 2), ("sudoku", 1), ("maze", 1)])
-@pytest.mark.parametrize(("norm", "extra"), [(False, 0), (True, 3)])
-def test_the_kernel_and_the_matrix_give_the_same_numbers(task, several, norm, extra):
+@pytest.mark.parametrize(
+    ("task", "several"), [("sudoku", 2), ("sudoku", 1), ("maze", 1), ("maze", 2)]
+)
+@pytest.mark.parametrize(
+    ("norm", "extra", "dtype"),
+    [(False, 0, torch.float32), (True, 3, torch.float32), (False, 0, torch.bfloat16)],
+)
+def test_the_kernel_and_the_matrix_give_the_same_numbers(task, several, norm, extra, dtype):
     """Values, and the gradients of queries, keys, values and strengths."""
     device = kernel_device()
+    if device == "cpu" and dtype == torch.bfloat16:
+        pytest.skip("Triton's interpreter has no products in bf16")
     task = Sudoku() if task == "sudoku" else Maze(size=14, min_path=20)
     x = batch(task)[0].to(device)
     tokens, mask = x.cell.shape[1], x.mask if task.padded else None
     torch.manual_seed(0)
-    qkv = torch.randn(len(x), tokens + extra, 3 * 64)
-    gradient = torch.randn(len(x), tokens + extra, 64, device=device)
+    qkv = torch.randn(len(x), tokens + extra, 3 * 64, dtype=dtype)
+    gradient = torch.randn(len(x), tokens + extra, 64, device=device, dtype=dtype)
     strengths = 2 * torch.randn(several, 2, len(task.relation_names))
     found = []
     for kernel in (False, True):
@@ -43,8 +50,9 @@ def test_the_kernel_and_the_matrix_give_the_same_numbers(task, several, norm, ex
         )
         out = related_attention(inputs, structure, strength, norm)
         found.append([out, *torch.autograd.grad(out, (inputs, strength), gradient)])
+    within = 1e-4 if dtype == torch.float32 else 2e-2
     for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+        assert (one.float() - other.float()).norm() < within * other.float().norm()
 
 
 def test_the_matrix_is_what_it_says():

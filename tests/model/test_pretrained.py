@@ -5,10 +5,13 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from peft import PeftModel
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from focus.cli import main
 from focus.data.corpus import CorpusConfig
@@ -17,7 +20,7 @@ from focus.data.splits import make_splits
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.model import pretrained
-from focus.model.backbone import BackboneConfig
+from focus.model.backbone import BackboneConfig, LanguageModel
 from focus.model.base import SolverConfig
 from focus.model.checkpoint import load_model, offered, released_for, releases
 from focus.model.install import SMOLLM2, install, installed
@@ -158,6 +161,32 @@ def test_a_gated_model_says_where_to_ask():
     assert "hf auth login" in advice
 
 
+@pytest.mark.parametrize(
+    ("changes", "captured"),
+    [
+        ({}, True),
+        ({"sliding_window": 8, "use_sliding_window": True, "max_window_layers": 0}, False),
+    ],
+)
+def test_a_reading_without_a_mask_is_the_same(changes, captured):
+    """With a window a mask is needed; padding still counts wherever else the model is used."""
+    settings = Qwen2Config(
+        vocab_size=128, hidden_size=32, intermediate_size=32, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=1, max_position_embeddings=256, **changes,
+    )  # fmt: skip
+    _, codec = pretrained.load_language_model("tiny-llama")
+    model = Qwen2ForCausalLM(settings)
+    loaded = "focus.model.backbone.load_language_model"
+    with mock.patch(loaded, return_value=(model, codec)):
+        backbone = LanguageModel(Sudoku(box=2), BackboneConfig("tiny-llama"), 16).eval()
+    x = Sudoku(box=2).problem(np.zeros((2, 16), np.uint8))
+    with torch.no_grad():
+        before = backbone.read(x)
+        assert backbone.prepare_capture() == captured
+        torch.testing.assert_close(backbone.read(x), before)
+    assert backbone.decoder().config._attn_implementation == "sdpa"
+
+
 def test_the_memory_estimate_grows_with_what_is_stored():
     config = recipe("mini-sudoku/tiny-llama")
 
@@ -239,6 +268,8 @@ def test_a_model_of_another_family_in_a_relative_folder(tmp_path, monkeypatch):
     words = "train mini-sudoku --solver.backbone.name gpt --out run --optimizer.updates 2"
     words += " --eval-every 2 --save-every 2 --eval-rows 4 --optimizer.batch 4"
     assert main(words.split()) == 0
+    frozen = words.replace("--out run", "--out frozen --solver.backbone.frozen True")
+    assert main(frozen.split()) == 0
     monkeypatch.chdir("/")
     solver = Solver.from_pretrained(tmp_path / "run")
     assert solver.config.backbone.name == str(tmp_path / "gpt")

@@ -16,12 +16,13 @@ from tests.training.samples import tiny_run
 
 def a_run(
     method: str = "focus", seed: int = 1, updates: int = 6, dropout: float = 0.0,
-    task: str = "sudoku",
+    task: str = "sudoku", backbone: str = "none", structure: str = "bias",
 ) -> RunConfig:  # fmt: skip
-    config = tiny_run(task, updates=updates, method=method)
-    updater = replace(config.solver.updater, dropout=dropout)
+    config = tiny_run(task, backbone, updates=updates, method=method)
+    updater = replace(config.solver.updater, dropout=dropout, structure=structure)
+    encoder = replace(config.solver.backbone, lora_dropout=dropout)
     return replace(
-        config, seed=seed, solver=replace(config.solver, updater=updater),
+        config, seed=seed, solver=replace(config.solver, updater=updater, backbone=encoder),
         optimizer=replace(config.optimizer, accumulate=1),
     )  # fmt: skip
 
@@ -31,11 +32,14 @@ def lines(folder: Path) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-@pytest.mark.parametrize("task", ["sudoku", "maze"])
-def test_a_run_of_a_stack_has_the_losses_of_the_run_alone(tmp_path, task):
+@pytest.mark.parametrize(
+    ("task", "backbone", "structure"),
+    [("sudoku", "none", "none"), ("maze", "none", "bias"), ("sudoku", "tiny-llama", "bias")],
+)
+def test_a_run_of_a_stack_has_the_losses_of_the_run_alone(tmp_path, task, backbone, structure):
     methods = ("focus", "random", "no-penalty", "random-penalty", "focus")
     runs = {
-        tmp_path / f"{n}": a_run(method, seed, task=task)
+        tmp_path / f"{n}": a_run(method, seed, task=task, backbone=backbone, structure=structure)
         for n, (method, seed) in enumerate(zip(methods, (1, 1, 2, 2, 3), strict=True))
     }
     Stack(runs).run()
