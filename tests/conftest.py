@@ -1,4 +1,4 @@
-"""Shared fixtures. Shapes in signatures are checked at run time in every test."""
+"""Shared fixtures. Shapes in signatures are checked at run time where they are the subject."""
 
 import os
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
 import tests.typechecker  # noqa: F401, the hook finds it as an attribute
@@ -88,6 +89,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = f"{Path(path).relative_to('tests').as_posix()}::{test}"
         if name.startswith(SLOW):
             item.add_marker("slow")
+
+
+@pytest.fixture(autouse=True)
+def _shapes(request: pytest.FixtureRequest) -> None:
+    """Check shapes in the tests of what computes; elsewhere they would take a third of the time."""
+    path = request.path.relative_to(TESTS).as_posix()
+    checked = path.startswith(("curation/", "model/", "tasks/", "training/"))
+    whole_runs = ("model/test_pretrained.py", "training/test_golden.py", "training/test_long_")
+    jaxtyping_config.update("jaxtyping_disable", not checked or path.startswith(whole_runs))
 
 
 def _real_data() -> Path | None:

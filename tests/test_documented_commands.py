@@ -43,6 +43,7 @@ SMALLER = [
     (r"^(focus train .*?) --out \S+", r"\1"),
     (r"^(focus train .*?)( --optimizer\.\S+ \S+| --eval-\S+ \S+)+", r"\1"),
     (r"^(focus train trm-.*)", rf"\1 {FEW} --eval-steps 1 --out own/%d"),
+    (r"^(focus train trm-maze-quick.*)", r"\1 --solver.trm.width 64 --method small"),
     (r"^(focus train (?!trm-).*)", rf"\1 {FEW} --eval-steps 2 --out own/%d"),
     (
         r"^(focus train (trm-)?sudoku(?!-quick)\b.*)",

@@ -105,7 +105,9 @@ _BILLIONS = {
 }  # fmt: skip
 _PROMPT = {"sudoku": 167, "maze": 960}
 _UPDATER_SECONDS = {"sudoku": 0.012, "maze": 0.03}  # of a small mini-batch, launches and all
-_LM_FLOPS = 1.5e14  # a second, reached in training
+# A language model in training on one H200, by the rates of 1.5 and 8 billion weights
+# (docs/measured/speed.md): operations a second, and seconds of a mini-batch besides.
+_LM_FLOPS, _LM_SECONDS = 5.9e14, 0.02
 _SMALL_HOURS = 12 / 3600  # of a job with small puzzles on two cores
 _TEST_HOURS = 0.05
 
@@ -220,9 +222,12 @@ def _hours(recipe_name: str, task: str, backbone: str, method: str) -> float:
     if recipe_name.startswith("mini-"):
         return _SMALL_HOURS
     optimizer = recipe(recipe_name).optimizer
-    puzzles = optimizer.updates * optimizer.batch
+    puzzles, minibatches = optimizer.batch, optimizer.accumulate  # of an update
     tokens = _PROMPT[task] * (2 if method == "direct" else 1)
-    model = 4e9 * _BILLIONS[backbone] * tokens / _LM_FLOPS
-    updater = 0.0 if method in ("direct", "base") else _UPDATER_SECONDS[task]
+    seconds = 4e9 * _BILLIONS[backbone] * tokens * puzzles / _LM_FLOPS
+    if _BILLIONS[backbone]:
+        seconds += minibatches * _LM_SECONDS
+    if method not in ("direct", "base"):
+        seconds += minibatches * _UPDATER_SECONDS[task]
     test = _TEST_HOURS * (1 + _BILLIONS[backbone])
-    return test + (puzzles * model + optimizer.updates * optimizer.accumulate * updater) / 3600
+    return test + optimizer.updates * seconds / 3600
