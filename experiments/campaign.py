@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from experiments.stored import RESULTS, command_line, pack, unpack
+from experiments.stored import RESULTS, command_line, one_line, pack, unpack
 from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
@@ -222,6 +222,8 @@ def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], fac
 
 def run(words: argparse.Namespace) -> None:
     """All runs of a study that are not finished yet."""
+    if words.together < 1:
+        raise UserError(f"--together takes a number from 1, not {words.together}")
     device = "cuda:0" if torch.cuda.is_available() else "cpu"
     study = STUDIES[words.study]
     if words.updates:
@@ -304,10 +306,8 @@ def main() -> None:
     shown.add_argument("studies", nargs="*")
     shown.set_defaults(call=table)
     words = parser.parse_args()
-    try:
+    with one_line("campaign"):
         words.call(words)
-    except UserError as error:
-        raise SystemExit(f"campaign: {error}") from error
 
 
 if __name__ == "__main__":

@@ -13,17 +13,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.stored import RESULTS, command_line, pack, this_device
+from experiments.stored import RESULTS, command_line, one_line, pack, this_device
 from focus.data.corpus import build_corpus
 from focus.data.sources import open_source
 from focus.data.splits import make_splits
 from focus.data.table import Table
+from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.files import write_text
 from focus.model.solver import Solver
 from focus.recipes import recipe
 
-STEPS = (16, 64, 128)
+STEPS, MOST = (16, 64, 128), 1000  # of each kind at most
 OTHER_SEED = 777  # of the synthetic puzzles that were not trained on
 
 
@@ -52,6 +53,23 @@ def kinds(data: str, rows: int) -> Iterator[tuple[str, Table]]:
     yield "validation", splits.validation[np.arange(rows)]
 
 
+def measure(checkpoint: str, data: str, rows: int) -> dict:
+    """Which puzzles of each kind a checkpoint solves."""
+    if not 1 <= rows <= MOST:
+        raise UserError(f"--rows takes a number from 1 to {MOST:,}, not {rows}")
+    (device, device_name), found = this_device(), {}
+    solver = Solver.from_pretrained(checkpoint).to(device)
+    for name, table in kinds(data, rows):
+        results = evaluate(solver, table, STEPS)
+        found[name] = {
+            "n": len(table), "exact": {str(r.steps): pack(r.exact) for r in results},
+        }  # fmt: skip
+        rates = [f"{r.steps}: {100 * r.exact.mean():.1f}" for r in results]
+        print(f"{name:48} {'  '.join(rates)}", flush=True)
+    what = "a full-length run of sudoku: exact on puzzles that were trained on, and on others"
+    return {"what": what, "device": device_name, "kinds": found}
+
+
 def main() -> None:
     """The command line."""
     parser = command_line(__doc__)
@@ -60,17 +78,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300)
     parser.add_argument("--out", default="memorised")
     words = parser.parse_args()
-    (device, device_name), found = this_device(), {}
-    solver = Solver.from_pretrained(words.checkpoint).to(device)
-    for name, table in kinds(words.data, words.rows):
-        results = evaluate(solver, table, STEPS)
-        found[name] = {
-            "n": len(table), "exact": {str(r.steps): pack(r.exact) for r in results},
-        }  # fmt: skip
-        rates = [f"{r.steps}: {100 * r.exact.mean():.1f}" for r in results]
-        print(f"{name:48} {'  '.join(rates)}", flush=True)
-    what = "a full-length run of sudoku: exact on puzzles that were trained on, and on others"
-    stored = {"what": what, "device": device_name, "kinds": found}
+    with one_line("memorised"):
+        stored = measure(words.checkpoint, words.data, words.rows)
     write_text(RESULTS / f"{words.out}.json", json.dumps(stored, indent=1) + "\n")
 
 

@@ -18,12 +18,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.stored import RESULTS, command_line, markdown, this_device
+from experiments.stored import RESULTS, command_line, markdown, one_line, this_device
 from focus.curation.algorithm import replay_loss
 from focus.curation.defect import contraction_defect
 from focus.curation.records import Batch, Scores, Selection
 from focus.curation.selectors import SELECTORS
-from focus.errors import UserError
 from focus.files import write_text
 from focus.model.base import evaluating
 from focus.model.precision import mixed_precision
@@ -222,13 +221,11 @@ def main() -> None:
     words = parser.parse_args()
     device, name = this_device()
     figures: dict = {"device": name, "runs": {}}
-    try:
+    with one_line("one_step"):
         for folder in words.runs:
             run = OneStep(folder, device, words.held_out)
             figures["runs"][folder.name] = run.study(words.pools, words.size, words.group)
             print(table(figures), flush=True)
-    except UserError as error:
-        raise SystemExit(f"one_step: {error}") from error
     write_text(RESULTS / f"{words.out}.json", json.dumps(figures, indent=1) + "\n")
 
 

@@ -2,13 +2,16 @@
 
 import argparse
 import base64
+import contextlib
 import json
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from focus.errors import UserError
 from focus.files import write_text
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -31,6 +34,16 @@ def command_line(doc: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+
+
+@contextlib.contextmanager
+def one_line(command: str) -> Iterator[None]:
+    """What a user did wrong is one line and exit code 2, as with `focus`."""
+    try:
+        yield
+    except UserError as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        raise SystemExit(2) from error
 
 
 def measure_or_show(

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from focus.model.precision import rms_norm
+from focus.tasks.records import constant
 
 _HIDDEN = -1e4  # bias of padding
 _MOST_RELATIONS = 7  # bits of a byte, but for that of padding
@@ -117,7 +118,8 @@ def by_codes(
     """Relations as bits, for the kernel."""
     from focus.model.attention_kernels import COLUMNS, HIDDEN  # which needs Triton
 
-    bits = 2 ** torch.arange(related.shape[1], device=related.device, dtype=torch.uint8)
+    bits = constant(tuple(1 << r for r in range(related.shape[1])), related.device)
+    bits = bits.to(torch.uint8)
     codes = (related * bits[:, None, None]).sum(1, dtype=torch.uint8)
     codes = functional.pad(codes, (0, extra, 0, extra))
     if mask is not None:

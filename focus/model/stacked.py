@@ -97,7 +97,7 @@ def why_not_stacked(config: SolverConfig) -> str | None:
     updater = config.updater
     written = config.answer != "revised"
     if written or updater.hops or updater.registers or updater.bptt_gradient_scale < 1:
-        return "a stack is for updaters without hops, registers and scaled gradients"
+        return "a stack is for models that revise, without hops, registers and scaled gradients"
     return None
 
 

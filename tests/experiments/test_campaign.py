@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments import campaign
+from experiments import campaign, memorised
 from experiments.campaign import STUDIES, Study, groups, main
 from focus.data.sources import Generated
 
@@ -28,10 +28,24 @@ def test_runs_of_one_seed_have_the_same_puzzles_and_coins():
     )  # fmt: skip
 
 
-def test_bad_words_are_one_line(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["campaign", "table", "nothing"])
-    with pytest.raises(SystemExit, match="no runs of nothing are stored"):
-        main()
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("campaign table nothing", "no runs of nothing are stored"),
+        ("campaign run primary --data nowhere --out out --together 0", "takes a number from 1"),
+        ("campaign run primary --data nowhere --out out --updates -5", "optimizer.updates"),
+        ("memorised sudoku-none --data nowhere --rows 0", "takes a number from 1"),
+        ("memorised nowhere --data nowhere", "nowhere"),
+    ],
+)
+def test_bad_words_are_one_line(monkeypatch, capsys, tmp_path, words, problem):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", words.split())
+    with pytest.raises(SystemExit) as ended:
+        {"campaign": main, "memorised": memorised.main}[words.split()[0]]()
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (2, 1)
+    assert problem in said
 
 
 def test_a_study_is_trained_tested_stored_and_shown(tmp_path, monkeypatch, capsys):
