@@ -1,6 +1,7 @@
 """Many small runs as one: the updates of a stack of runs, in one captured graph.
 
-Runs of a stack share data, schedule and replay coins; they differ in seed, selector and penalty.
+Runs of a stack share data, stages and replay coins; they differ in seed, selector, penalty and in
+what their optimizers do with a gradient.
 Each is a `Trainer` with a folder of its own, which logs, validates, saves and resumes it; the stack
 takes over what an update computes. A run of a stack draws the same puzzles, symmetries and coins as
 the run alone, but not the same dropout.
@@ -98,8 +99,8 @@ class StackedRuns:
         first = self.trainers[0]
         now = scheduled(first.update, self.config)
         self.objective.begin(now)
-        for trainer in self.trainers:
-            trainer.step_runner.begin(trainer.update, now)
+        for trainer in self.trainers:  # learning rates may differ
+            trainer.step_runner.begin(trainer.update, scheduled(first.update, trainer.config))
         self.solver.train()
         self.update.fill_(first.update)
         self.move(first.replays(0, now.replay_probability), now.stage)
@@ -136,12 +137,14 @@ class StackedRuns:
 
 def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
     """Why a run cannot share its updates with another; None where it can."""
+    ours = config.optimizer
     as_first = replace(
         config, seed=first.seed, method=first.method, data=first.data,
         replay=replace(config.replay, method=first.replay.method),
         curation=replace(config.curation, beta=first.curation.beta),
+        optimizer=replace(first.optimizer, updates=ours.updates, batch=ours.batch),
     )  # fmt: skip
-    if config.optimizer.kind != "adamw" or config.optimizer.accumulate > 1 or config.patience:
+    if ours.kind != "adamw" or ours.accumulate > 1 or config.patience:
         return "runs of a stack have optimizer.kind adamw, optimizer.accumulate 1 and patience 0"
     if config.encode_interval > 1:
         return "runs of a stack have encode-batches 1 and updates-per-encode 1"
@@ -151,6 +154,7 @@ def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
         return "runs of a stack all replay states that a selector chooses, or none does"
     if other := first_difference(as_first, first):
         return (
-            f"runs of a stack differ in seed, selector and penalty alone; these differ in --{other}"
+            "runs of a stack differ in seed, selector, penalty and --optimizer alone; "
+            f"these differ in --{other}"
         )
     return why_not_stacked(config.solver)

@@ -52,6 +52,21 @@ def test_a_run_of_a_stack_has_the_losses_of_the_run_alone(tmp_path, task, backbo
                 assert one[name] == pytest.approx(other[name], rel=2e-3, abs=1e-4), name
 
 
+def test_runs_of_a_stack_may_have_optimizers_of_their_own(tmp_path):
+    plain = a_run()
+    changes = ({}, {"learning_rate": 3e-3}, {"knots": ((0.5, 0.1), (1.0, 0.1)), "beta2": 0.999})
+    runs = {
+        tmp_path / f"{n}": replace(plain, optimizer=replace(plain.optimizer, **change))
+        for n, change in enumerate(changes)
+    }
+    Stack(runs).run()
+    for folder, config in runs.items():
+        Trainer(config, tmp_path / "alone" / folder.name).run()
+        ours, alone = (lines(one)[-1] for one in (folder, tmp_path / "alone" / folder.name))
+        assert ours["loss"] == pytest.approx(alone["loss"], rel=2e-3), config.optimizer
+    assert len({lines(folder)[-1]["loss"] for folder in runs}) == 3
+
+
 def test_runs_of_a_stack_that_a_kill_left_apart_catch_up(tmp_path):
     whole = {tmp_path / "whole" / str(seed): a_run(seed=seed) for seed in (1, 2)}
     Stack(whole).run()

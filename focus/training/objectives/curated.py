@@ -47,7 +47,7 @@ class Curated(Objective):
     ):  # fmt: skip
         """`rows` are the training puzzles.
 
-        Several configs, of the runs of a stack, differ in seed, selector and penalty alone.
+        Several configs, of the runs of a stack, differ here in seed, selector and penalty alone.
         """
         config = configs[0]
         replay = config.replay
