@@ -11,6 +11,7 @@ The figures go to docs/results/NAME.json.
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,8 +29,9 @@ from focus.model.base import evaluating
 from focus.model.precision import mixed_precision
 from focus.model.solver import solver_of
 from focus.model.state import State, pick_states
-from focus.training.config import read_config
+from focus.training.config import TeacherConfig, read_config
 from focus.training.loop import Trainer
+from focus.training.puzzles import load_puzzles
 from focus.training.schedule import scheduled
 
 
@@ -51,7 +53,8 @@ class OneStep:
     def __init__(self, folder: Path, device: str, held_out: int):
         config = replace(read_config(folder / "config.json"), capture=False, compile=False)
         self.config = config
-        self.trainer = Trainer(config, folder, device)
+        untaught = replace(config, teacher=TeacherConfig())  # which has no part in a replay
+        self.trainer = Trainer(config, folder, device, puzzles=load_puzzles(untaught, device))
         self.trainer.resume()
         self.solver = solver_of(self.trainer.model, str(folder))
         self.optimizer = self.trainer.step_runner.optimizer
@@ -160,6 +163,8 @@ class OneStep:
 
 def rank_correlation(first: list[float], second: list[float]) -> float:
     """Spearman's; not a number where one of the two does not vary."""
+    if len(first) < 2:
+        return float("nan")
     ranks = []
     for values in (first, second):
         _, place, count = np.unique(values, return_inverse=True, return_counts=True)
@@ -168,7 +173,7 @@ def rank_correlation(first: list[float], second: list[float]) -> float:
         return float(np.corrcoef(*ranks)[0, 1])
 
 
-def _interval(values: list[float]) -> str:
+def _interval(values: Iterable[float]) -> str:
     """Mean and its standard error."""
     known = [value for value in values if np.isfinite(value)]
     if not known:
@@ -178,11 +183,11 @@ def _interval(values: list[float]) -> str:
 
 
 def table(figures: dict) -> str:
-    """For each saved run: rank correlations with the gain, and the gain of each selector."""
-    rows = [
-        ["run", "updates", "|D − γ|, all t", "|D − γ|, within a t", "t", *SELECTORS],
-    ]
-    for name, run in figures["runs"].items():
+    """For each saved run: rank correlations with the gain, and what selectors lose to FOCUS."""
+    others = [name for name in SELECTORS if name != "focus"]
+    head = ["updates", "distance, all t", "distance, within a t", "t", "gain of focus"]
+    rows = [[*head, *(f"over {name}" for name in others)]]
+    for run in figures["runs"].values():
         by_pool: dict[int, list[dict]] = {}
         for group in run["groups"]:
             by_pool.setdefault(group["pool"], []).append(group)
@@ -197,15 +202,10 @@ def table(figures: dict) -> str:
             of([group for group in groups if group["t"] == t], "distance")
             for groups in by_pool.values() for t in {group["t"] for group in groups}
         ]  # fmt: skip
-        gains = [_interval(run["selectors"][selector]) for selector in SELECTORS]
-        rows.append(
-            [
-                name,
-                f"{run['update']:,}",
-                *(_interval(v) for v in (overall, within, by_step)),
-                *gains,
-            ]
-        )
+        gains = {name: np.array(values) for name, values in run["selectors"].items()}
+        ahead = [gains["focus"] - gains[name] for name in others]  # of steps on the same puzzles
+        columns = (overall, within, by_step, gains["focus"], *ahead)
+        rows.append([f"{run['update']:,}", *(_interval(values) for values in columns)])
     return markdown(rows)
 
 

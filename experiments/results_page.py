@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from experiments import compared
 from experiments import foundations as data_checks
 from experiments import mini_runs as small_runs
+from experiments import one_step as single_steps
 from experiments import verdicts as claims
 from experiments.stored import RESULTS, figures, markdown, rate, unpack
 from experiments.transfer_tables import harness, transfer, transfer_bits, transfer_ends
@@ -274,6 +275,11 @@ def memorised() -> str:
     return markdown(rows)
 
 
+def one_step() -> str:
+    """What a single step on chosen states is worth."""
+    return single_steps.table(figures("one-step"))
+
+
 def changes(task: str) -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
@@ -408,7 +414,7 @@ def speed() -> str:
 def language_model_speed() -> str:
     """Base updates with a language model of random weights inside the captured update."""
     head = ["recipe", "updates/s", "share of the language model", "of the matrix rate"]
-    rows = [[*head, "GiB used"]]
+    rows = [[*head, "GiB used", "GiB said before"]]
     for timed in figures("bench-language-models")["results"]:
         captured = timed["captured"]
         rows.append(
@@ -416,7 +422,7 @@ def language_model_speed() -> str:
                 f"`{timed['recipe']}`", f"{captured['updates_per_second']['base']:.1f}",
                 f"{100 * captured['share']['language_model']:.0f} %",
                 f"{100 * timed['share_of_matrix_rate']:.0f} %",
-                f"{timed['peak_gib']:.1f}",
+                f"{timed['peak_gib']:.1f}", f"{captured['estimated_gib']:.1f}",
             ]
         )  # fmt: skip
     return markdown(rows)
@@ -462,7 +468,7 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    summary, peers, verdicts, choices, long_rollouts, memorised, sudoku, changes, controls,
+    summary, peers, verdicts, choices, long_rollouts, memorised, one_step, sudoku, changes, controls,
     with_and_without,
     methods, method_paths, answer_decay,
     symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,

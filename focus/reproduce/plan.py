@@ -105,9 +105,9 @@ _BILLIONS = {
 }  # fmt: skip
 _PROMPT = {"sudoku": 167, "maze": 960}
 _UPDATER_SECONDS = {"sudoku": 0.012, "maze": 0.03}  # of a small mini-batch, launches and all
-# A language model in training on one H200, by the rates of 1.5 and 8 billion weights
+# A language model in training on one H200, by the rates of 0.5 to 8 billion weights
 # (docs/measured/speed.md): operations a second, and seconds of a mini-batch besides.
-_LM_FLOPS, _LM_SECONDS = 5.9e14, 0.02
+_LM_FLOPS, _LM_SECONDS = 5.9e14, {"sudoku": 0.02, "maze": 0.05}
 _SMALL_HOURS = 12 / 3600  # of a job with small puzzles on two cores
 _TEST_HOURS = 0.05
 
@@ -226,7 +226,7 @@ def _hours(recipe_name: str, task: str, backbone: str, method: str) -> float:
     tokens = _PROMPT[task] * (2 if method == "direct" else 1)
     seconds = 4e9 * _BILLIONS[backbone] * tokens * puzzles / _LM_FLOPS
     if _BILLIONS[backbone]:
-        seconds += minibatches * _LM_SECONDS
+        seconds += minibatches * _LM_SECONDS[task]
     if method not in ("direct", "base"):
         seconds += minibatches * _UPDATER_SECONDS[task]
     test = _TEST_HOURS * (1 + _BILLIONS[backbone])
