@@ -5,7 +5,7 @@ BIN := .venv/bin
 TORCH_INDEX ?=
 # Processes of the tests, a file at a time; each has one thread.
 WORKERS ?= 2
-PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Real data beside the checkout, when it is there; otherwise the built-in generators.
 export FOCUS_DATA ?= $(abspath $(wildcard ../shared/data))
 

@@ -468,8 +468,8 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    summary, peers, verdicts, choices, long_rollouts, memorised, one_step, sudoku, changes, controls,
-    with_and_without,
+    summary, peers, verdicts, choices, long_rollouts, memorised, one_step, sudoku, changes,
+    controls, with_and_without,
     methods, method_paths, answer_decay,
     symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
     transfer_bits, harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu,

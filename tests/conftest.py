@@ -82,13 +82,27 @@ SLOW = (
 )
 
 
+# The files that take longest, which begin first, lest one of them ends alone.
+LONGEST = (
+    "test_documented_commands.py", "export/test_onnx.py", "model/test_pretrained.py",
+    "training/test_long_rollouts.py", "export/test_page.py", "training/test_methods.py",
+    "test_cli.py", "reproduce/test_reproduce.py", "evaluation/transfer/test_likelihood.py",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow."""
+    """Mark what is slow, and put the longest files first."""
+
+    def place(item: pytest.Item) -> int:
+        file = item.path.relative_to(TESTS).as_posix()
+        return LONGEST.index(file) if file in LONGEST else len(LONGEST)
+
     for item in items:
         path, _, test = item.nodeid.partition("::")
         name = f"{Path(path).relative_to('tests').as_posix()}::{test}"
         if name.startswith(SLOW):
             item.add_marker("slow")
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

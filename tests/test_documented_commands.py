@@ -68,24 +68,24 @@ SMALLER = [
 
 
 def documented() -> list[str]:
-    """The command lines of all code blocks, each once."""
-    found = {}
+    """The command lines of all code blocks; of those that are equal when small, one."""
+    found: dict[str, str] = {}
     for page in PAGES:
         found_here = re.findall(BLOCK, page.read_text(), re.DOTALL | re.M)
         for block in (text for language, text in found_here if language in ("", "sh")):
             for line in block.replace("\\\n", " ").splitlines():
                 if command := " ".join(re.sub(r"\s#.*", "", line).split()):
-                    found[command] = page.name
-    return list(found)
-
-
-COMMANDS = documented()
+                    found.setdefault(smaller(command, 0), command)
+    return list(found.values())
 
 
 def smaller(command: str, number: int) -> str:
     for pattern, stand_in in SMALLER:
         command = re.sub(pattern, stand_in, command)
     return command.replace("%d", str(number))
+
+
+COMMANDS = documented()
 
 
 @pytest.fixture(scope="module")

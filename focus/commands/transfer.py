@@ -18,6 +18,8 @@ from focus.evaluation.transfer.store import Store
 from focus.evaluation.transfer.variants import Variant, find_backbone, find_variants
 from focus.files import json_text, write_text
 
+_CARDS_OF_A_PAIR, _SEPARATING = 6, 10  # items on a page of response cards
+
 
 def transfer(
     variants: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="VARIANT")],
@@ -75,7 +77,7 @@ def transfer(
                 measured[variant.name] = measure(variant, loaded, settings, inside, batch, tell)
                 continue
             store = Store(folder / variant.name)
-            generate(variant, loaded, settings, store, batch, tell)
+            generate(variant, loaded, settings, store, batch, tell, bar.console.print)
             for benchmark, items in [] if only_generate else loaded:
                 results[variant.name, benchmark.name] = score(
                     variant, benchmark, items, store, tell
@@ -152,15 +154,23 @@ def _write_cards(
     folder: Path, variants: list[Variant], loaded: list[tuple[Benchmark, list[Item]]],
     results: Results,
 ) -> None:  # fmt: skip
-    """Cards of the baseline and each adapter."""
-    for variant in (v for v in variants if v.kind == "adapter"):
+    """Cards of the baseline and each adapter, and of the items that most separate all variants."""
+    adapters = [variant.name for variant in variants if variant.kind == "adapter"]
+    compared = [variant.name for variant in variants if variant.kind != "gold"]
+
+    def verdicts(benchmark: Benchmark, *names: str) -> cards.Verdicts:
+        return {n: {line.id: line for line in results[n, benchmark.name]} for n in names}
+
+    def write(name: str, title: str, chosen: list[cards.Card]) -> None:
+        write_text(folder / f"{name}.md", cards.as_markdown(title, chosen))
+        write_text(folder / f"{name}.html", cards.as_html(title, chosen))
+
+    for name in adapters if "base" in compared else ():
         for benchmark, items in loaded:
-            if ("base", benchmark.name) not in results:
-                continue
-            pair = {
-                name: {line.id: line for line in results[name, benchmark.name]}
-                for name in ("base", variant.name)
-            }
-            name = f"{variant.name}-{benchmark.name}"
-            write_text(folder / f"{name}.md", cards.as_markdown(benchmark, items, pair))
-            write_text(folder / f"{name}.html", cards.as_html(benchmark, items, pair))
+            pair = verdicts(benchmark, "base", name)
+            chosen = cards.changed(benchmark, items, pair, _CARDS_OF_A_PAIR)
+            write(f"{name}-{benchmark.name}", f"{benchmark.title}: base and {name}", chosen)
+    everything = [(b, items, verdicts(b, *compared)) for b, items in loaded]
+    chosen = cards.separating(everything, set(adapters), _SEPARATING)
+    if chosen:
+        write("separating", f"What most separates {', '.join(adapters)} from the others", chosen)

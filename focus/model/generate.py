@@ -49,7 +49,7 @@ def complete(
 def complete_in_pieces(
     model: Any, prompts: Sequence[Sequence[int]], cap: int, ends: Sequence[int], device: str
 ) -> Iterator[list[tuple[int, Completion]]]:
-    """The same as they end: the numbers of prompts, and what was written.
+    """The same every `LOOK` tokens: the numbers of prompts that have ended, and what was written.
 
     A batch that does not fit into memory is completed in two halves.
     """
@@ -112,10 +112,9 @@ def _write_growing(
         written[rows, number] = token
         ended |= torch.isin(token, ending)
         ids, position = token[:, None], position[:, -1:] + 1
-        if number % LOOK == LOOK - 1 and bool(ended.any()):
+        if number % LOOK == LOOK - 1:
             fresh = rows[ended & ~given]
-            if len(fresh):
-                yield fresh, written[fresh]
+            yield fresh, written[fresh]
             given = ended.clone()
             going = (~ended).nonzero()[:, 0]
             if not len(going):

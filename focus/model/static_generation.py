@@ -17,7 +17,7 @@ from focus.cuda_graphs import WARM_UPS, record, warm_up
 
 LOOK = 16  # tokens between two looks at which rows have ended; each look waits for the device
 _ATTENTION = "focus_one_query"
-# Numbers of rows that have ended, or reached the cap, and their tokens.
+# Numbers of rows that have ended since the last look, or reached the cap, and their tokens.
 Written = Iterator[tuple[Int[Tensor, " rows"], Int[Tensor, "rows cap"]]]
 
 
@@ -115,7 +115,10 @@ def write(
     model: Any, prompts: Int[Tensor, "rows length"], mask: Bool[Tensor, "rows length"], cap: int,
     ends: Sequence[int],
 ) -> Written:  # fmt: skip
-    """Greedy continuations of at most `cap` tokens as they end; what follows an end is nothing."""
+    """Greedy continuations of at most `cap` tokens, at every look those that have ended since.
+
+    What follows an end is nothing.
+    """
     rows = Rows(model, prompts, mask, cap, ends)
     given = torch.zeros_like(rows.ended)  # has ended, and was yielded
     numbers = torch.arange(len(prompts), device=prompts.device)
@@ -125,8 +128,7 @@ def write(
         if number >= look:
             look += LOOK
             fresh = (rows.ended & ~given).nonzero()[:, 0]
-            if len(fresh):
-                yield numbers[fresh], rows.written[fresh]
+            yield numbers[fresh], rows.written[fresh]
             given = rows.ended.clone()
             going = (~rows.ended).nonzero()[:, 0]
             if not len(going):

@@ -137,7 +137,7 @@ def test_gradients_of_an_untrained_teacher_do_not_explode(name):
     config = recipe(f"trm-{name}")
     torch.manual_seed(0)
     solver = Solver(config.task, replace(config.solver, trm=replace(config.solver.trm, outer=1)))
-    x, y = batch(solver.task, 2)
+    x, y = batch(solver.task, 1)
     state, conditioning = solver.updater.initial(x), solver.encode(x)
     with torch.no_grad():
         state = solver.updater(state, conditioning, x)

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from focus.cli import main
 from focus.errors import UserError
 from focus.model.install import installed
 from focus.training.distributed import Processes
@@ -53,14 +54,14 @@ def test_two_processes_equal_one(tmp_path, recipe, accumulate):
 
 def check_two_equal_one(tmp_path, recipe: str, accumulate: str, more: list[str]) -> None:
     more = ["--optimizer.accumulate", accumulate, *more]
-    command = ["focus.cli", "train", recipe, *ARGUMENTS, *more]
-    several = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-    for name, words in (("one", []), ("two", several)):
-        done = subprocess.run(
-            [sys.executable, "-m", *words, *command, "--out", str(tmp_path / name)],
-            capture_output=True, text=True,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+    words = ["train", recipe, *ARGUMENTS, *more, "--out"]
+    assert main([*words, str(tmp_path / "one")]) == 0
+    several = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "focus.cli"]
+    done = subprocess.run(
+        [sys.executable, "-m", *several, *words, str(tmp_path / "two")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
     for one, two in zip(metrics(tmp_path / "one"), metrics(tmp_path / "two"), strict=True):
         assert two["loss"] == pytest.approx(one["loss"], rel=1e-4)
         assert two["gradient"] == pytest.approx(one["gradient"], rel=1e-3)

@@ -30,9 +30,15 @@ from tests.training.samples import tiny_run
 WRITTEN = ("direct", "base")
 
 
-@pytest.mark.parametrize("backbone", ["none", "tiny-llama", "tiny-qwen3"])
 @pytest.mark.parametrize("task", ["sudoku", "maze"])
-@pytest.mark.parametrize("method", [m for m in METHODS if m != "base"])
+@pytest.mark.parametrize(
+    ("backbone", "method"),
+    [
+        *((backbone, m) for backbone in ("none", "tiny-llama") for m in METHODS if m != "base"),
+        ("tiny-qwen3", "focus"),
+        ("tiny-qwen3", "direct"),
+    ],
+)
 def test_every_method_trains(tmp_path, task, backbone, method):
     config = tiny_run(task, backbone, updates=3, method=method)
     if backbone == "none" and method in WRITTEN:

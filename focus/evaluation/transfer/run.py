@@ -1,5 +1,7 @@
 """Generate and score: every item once, whatever is killed in between."""
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -15,7 +17,9 @@ from focus.evaluation.transfer.store import Bits, Scored, Store, Written
 from focus.evaluation.transfer.variants import Variant, load_variant
 from focus.model.generate import batch_size, batches, complete_in_pieces
 from focus.model.pretrained import Codec
+from focus.model.static_generation import LOOK
 
+_LOOKS_BEFORE_A_FORECAST = 3  # the first has the reading of the prompts, the next a recording
 Progress = Callable[[str, int, int], None]  # what, how many done, of how many
 
 
@@ -35,8 +39,12 @@ class Settings:
 def generate(
     variant: Variant, benchmarks: Sequence[tuple[Benchmark, list[Item]]], settings: Settings,
     store: Store, batch: int | None, progress: Progress,
+    say: Callable[[str], None] = lambda text: None,
 ) -> None:  # fmt: skip
-    """Write the completions that are missing; the model is loaded only when there are some."""
+    """Write the completions that are missing; the model is loaded only when there are some.
+
+    `say` is told once how long that will take.
+    """
     missing = claim_missing(variant, benchmarks, asdict(settings), store, Written)
     if not missing:
         return
@@ -46,22 +54,39 @@ def generate(
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model, codec = load_variant(variant, settings.backbone, device)
-    ends = end_ids(model, codec)
+    ends, cap = end_ids(model, codec), settings.max_tokens
+    planned = []
     for benchmark, items in missing:
         prompts = [prompt_ids(codec, benchmark.ask(item), settings.thinking) for item in items]
         lengths = [len(prompt) for prompt in prompts]
-        size = batch or batch_size(model, max(lengths), settings.max_tokens, device)
-        done = 0
-        progress(f"{variant.name}, {benchmark.source}", done, len(items))
-        for part in batches(lengths, size):
-            asked = [prompts[i] for i in part]
-            for piece in complete_in_pieces(model, asked, settings.max_tokens, ends, device):
-                store.append(benchmark.source, [
-                    Written(items[part[n]].id, codec.decode(one.ids), len(one.ids), one.finished)
-                    for n, one in piece
-                ])  # fmt: skip
+        size = batch or batch_size(model, max(lengths), cap, device)
+        planned.append((benchmark, items, prompts, batches(lengths, size)))
+    looks: list[float] = []  # seconds between looks at the first batch
+    for benchmark, items, prompts, parts in planned:
+        done, what = 0, f"{variant.name}, {benchmark.source}"
+        progress(what, done, len(items))
+        for part in parts:
+            asked, seen = [prompts[i] for i in part], time.monotonic()
+            for piece in complete_in_pieces(model, asked, cap, ends, device):
+                looks.append(time.monotonic() - seen)
+                seen = time.monotonic()
+                if len(looks) == _LOOKS_BEFORE_A_FORECAST:
+                    count = sum(len(items) for _, items, _, _ in planned)
+                    most = looks[-1] / LOOK * cap * sum(len(parts) for *_, parts in planned)
+                    say(f"{variant.name}: {count:,} completions, at most about {_duration(most)}")
+                if piece:
+                    store.append(benchmark.source, [
+                        Written(
+                            items[part[n]].id, codec.decode(one.ids), len(one.ids), one.finished
+                        )
+                        for n, one in piece
+                    ])  # fmt: skip
                 done += len(piece)
-                progress(f"{variant.name}, {benchmark.source}", done, len(items))
+                progress(what, done, len(items))
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{math.ceil(seconds)} s"
 
 
 def claim_missing(

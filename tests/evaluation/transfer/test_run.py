@@ -1,5 +1,6 @@
 """A run generates every item once, scores what it has, and compares variants item by item."""
 
+import itertools
 import json
 import os
 import signal
@@ -7,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
@@ -76,6 +79,19 @@ def test_variants_side_by_side(questions, checkpoint, tmp_path, capsys):
     assert main([*words, "--null-seeds", "1", "--json"]) == 0
     assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/math*.jsonl")} == before
     assert json.loads(capsys.readouterr().out) == told
+
+
+def test_how_long_it_takes_is_said_when_it_has_begun(questions, tmp_path, capsys):
+    """24 items in batches of 4, with a cap of 64 tokens: 6 x 64 / 16 looks."""
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", benchmarks="math")
+    words[words.index("--max-tokens") + 1] = "64"
+    clock = itertools.count(0, 10)  # every look takes ten seconds
+    ticking = SimpleNamespace(monotonic=lambda: next(clock))
+    with mock.patch("focus.evaluation.transfer.run.time", ticking):
+        assert main([*words, "--only-generate"]) == 0
+    assert "base: 24 completions, at most about 4 min\n" in capsys.readouterr().err
+    assert main([*words, "--only-generate"]) == 0  # nothing is missing
+    assert "completions, at most" not in capsys.readouterr().err
 
 
 def test_a_part_of_a_benchmark_is_generated_with_the_whole(questions, tmp_path):

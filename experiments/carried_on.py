@@ -1,0 +1,93 @@
+"""What ends the plateau? A saved run, carried on with one of its schedules changed.
+
+python -m experiments.carried_on RUN [--until 16000] [--only NAME ...] [--out NAME]
+
+In the paper's regime the share of training puzzles that are exact after a base rollout stands still
+for ten thousand updates and then rises, in all seeds at the same update: a schedule must be the
+trigger. From the same saved state, weights and optimizer, each change is trained on the same
+puzzles. Nothing is saved in RUN. The figures go to docs/results/NAME.json.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from experiments.stored import RESULTS, command_line, markdown, one_line, this_device
+from focus.curation.config import Stage
+from focus.errors import UserError
+from focus.files import write_text
+from focus.training.config import read_config
+from focus.training.loop import Trainer
+from focus.training.puzzles import load_puzzles
+from focus.training.schedule import Scheduled, scheduled
+
+Change = Callable[[Scheduled], Scheduled]
+
+
+def _stage(K_p: int, h: int) -> Change:
+    return lambda now: replace(now, stage=Stage(K_p, h))
+
+
+CHANGES: dict[str, Change] = {
+    "as-is": lambda now: now,
+    "K_p-64-h-8": _stage(64, 8),  # what the run has from update 20,000 of 50,000 on
+    "K_p-32-h-8": _stage(32, 8),
+    "K_p-64-h-4": _stage(64, 4),
+    "half-rate": lambda now: replace(now, learning_rate_share=0.5 * now.learning_rate_share),
+    "no-replay": lambda now: replace(now, replay_probability=0.0),
+}
+
+
+def carry_on(trainer: Trainer, change: Change, until: int, every: int) -> list[dict]:
+    """Train a resumed run until an update; a line of metrics for each window."""
+    sums, lines = trainer.step_runner.metric_sums, []
+    sums.reset()
+    while trainer.update < until:
+        trainer.train_update(change(scheduled(trainer.update, trainer.config)))
+        if trainer.update % every == 0:
+            line = sums.read()
+            sums.reset()
+            lines.append({"update": trainer.update, "loss": line["loss"], "exact": line["exact"]})
+    return lines
+
+
+def table(figures: dict) -> str:
+    """Training exact of every change."""
+    names = list(figures["runs"])
+    rows = [["update", *names]]
+    for lines in zip(*figures["runs"].values(), strict=True):
+        exact = (f"{100 * line['exact']:.1f}" for line in lines)
+        rows.append([f"{lines[0]['update']:,}", *exact])
+    return markdown(rows)
+
+
+def main() -> None:
+    """The command line."""
+    parser = command_line(__doc__)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--until", type=int, default=16_000)
+    parser.add_argument("--every", type=int, default=500, help="updates of a window")
+    parser.add_argument("--only", nargs="*", choices=CHANGES, default=list(CHANGES))
+    parser.add_argument("--out", default="carried-on")
+    words = parser.parse_args()
+    device, name = this_device()
+    figures: dict = {"device": name, "runs": {}}
+    with one_line("carried_on"):
+        config = read_config(words.run / "config.json")
+        puzzles = load_puzzles(config, device)
+        for change in words.only:
+            trainer = Trainer(config, words.run, device, puzzles=puzzles)
+            trainer.resume()
+            if trainer.update >= words.until:
+                raise UserError(f"{words.run} is at update {trainer.update} already; raise --until")
+            figures["runs"][change] = carry_on(trainer, CHANGES[change], words.until, words.every)
+            torch.compiler.reset()
+        print(table(figures), flush=True)
+        write_text(RESULTS / f"{words.out}.json", json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
