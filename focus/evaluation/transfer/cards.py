@@ -40,12 +40,11 @@ class Card:
 def changed(benchmark: Benchmark, items: Sequence[Item], pair: Verdicts, count: int) -> list[Card]:
     """Items that only one of two variants got right, alternately, then those that both did."""
     first, second = pair.values()
-    by_verdicts: dict[tuple[bool, bool], list[Item]] = {}
-    for item in items:
-        if item.id in first and item.id in second:
-            key = first[item.id].correct, second[item.id].correct
-            by_verdicts.setdefault(key, []).append(item)
-    gained, lost, same = (by_verdicts.get(k, []) for k in ((0, 1), (1, 0), (1, 1)))
+    both = [item for item in items if item.id in first and item.id in second]
+    gained, lost, same = (
+        [i for i in both if (first[i.id].correct, second[i.id].correct) == verdicts]
+        for verdicts in ((False, True), (True, False), (True, True))
+    )
     mixed = chain.from_iterable(zip_longest(gained, lost))
     chosen = [item for item in chain(mixed, same) if item is not None][:count]
     return [_card(benchmark, item, pair) for item in chosen]
