@@ -73,10 +73,12 @@ SLOW = (
     "training/test_distributed.py",
     "training/test_encoder_cache.py::test_the_average",
     "training/test_golden.py::test_the_first_losses_are_the_stored_ones[mini-maze]",
+    "training/test_long_rollouts.py",
     "training/test_methods.py::test_every",
     "training/test_methods.py::test_where_every",
     "training/test_resume.py",
     "training/test_soft_targets.py",
+    "training/test_stack.py::test_a_run_of_a_stack",
     "training/test_trackers.py::test_the_real",
     "web/test_browser.py",
 )
