@@ -167,24 +167,20 @@ def verdicts(claims: Sequence[Claim] = CLAIMS) -> tuple[Verdict, ...]:
     return tuple(Verdict(**(vars(v) | {"p": corrected[v.claim]})) for v in judged)
 
 
-def table() -> str:
-    """A line for each claim, with both tasks."""
-    known = {(verdict.claim.what, verdict.claim.task): verdict for verdict in verdicts()}
-    head = ["paper", "ours [95 % interval], seeds", "verdict"]
-    rows = [["claim", *(f"{task}: {word}" for task in ("Sudoku", "Maze") for word in head)]]
-    for what in dict.fromkeys(claim.what for claim in CLAIMS):
-        row = [what[0].upper() + what[1:]]
-        for claim in (claim for claim in CLAIMS if claim.what == what):
-            row.append("–" if claim.in_paper is None else f"{claim.in_paper:+.1f}")
-            verdict = known.get((what, claim.task))
-            if verdict is None:
-                row += ["–", "not measured"]
-                continue
+def table(task: str) -> str:
+    """A line for each claim on a task."""
+    known = {verdict.claim: verdict for verdict in verdicts()}
+    rows = [["claim", "paper", "ours [95 % interval]", "seeds", "runs", "verdict"]]
+    for claim in (claim for claim in CLAIMS if claim.task == task):
+        row = [claim.what[0].upper() + claim.what[1:]]
+        row.append("–" if claim.in_paper is None else f"{claim.in_paper:+.1f}")
+        if verdict := known.get(claim):
             effect, low, high = (100 * v for v in (verdict.effect, verdict.low, verdict.high))
-            row += [f"{effect:+.1f} [{low:+.1f}, {high:+.1f}], {verdict.seeds}", verdict.word]
-        rows.append(row)
+            runs = "short" if verdict.regime == SHORT else verdict.regime
+            row += [f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]", str(verdict.seeds), runs]
+        rows.append([*row, verdict.word] if verdict else [*row, "–", "–", "–", "not measured"])
     return markdown(rows)
 
 
 if __name__ == "__main__":
-    print(table())
+    print(f"Sudoku\n\n{table('sudoku')}\n\nMazes\n\n{table('maze')}")
