@@ -8,7 +8,6 @@ hidden state at the cells, through G_psi = RMSNorm + Linear, is R.
 import tempfile
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +44,7 @@ class BackboneConfig(Settings, section="solver.backbone"):
 
 _STORED_WIDTHS = 8  # stored activations of a decoder layer, in widths per token (bf16),
 _STORED_HIDDEN_WIDTHS = 4  # and in widths of its hidden part
-_STORED_WITH_DROPOUT = 3  # more widths where inputs that adapters share are dropped for each anew,
+_STORED_WITH_DROPOUT = 3  # more widths where adapters drop (measured before they were joined),
 _STORED_WITH_NORM = 2  # and where queries and keys are normalised
 _CAUSAL = "focus_causal"  # attention that transformers makes no mask for: all is seen, causally
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -66,9 +65,8 @@ class Backbone(nn.Module, ABC):
     ) -> Float[Tensor, "batch tokens width"]:
         """R = G_psi of what was read."""
 
-    def layers(self) -> Sequence[nn.Module]:
-        """The parts that training compiles, one by one."""
-        return ()
+    def compile_layers(self) -> None:
+        """Compile what training repeats, for one batch size."""
 
     def prepare_capture(self) -> bool:
         """Make ready for CUDA graphs; False where none can hold what it does."""
@@ -131,8 +129,13 @@ class LanguageModel(Backbone):
         """The language model, with its adapter unless it is frozen."""
         return self.model
 
-    def layers(self) -> Sequence[nn.Module]:
-        return getattr(self.decoder(), "layers", ())
+    def compile_layers(self) -> None:
+        from focus.model.joined_lora import join_projections  # peft takes seconds to load
+
+        if not self.frozen:
+            join_projections(self.model)
+        for layer in getattr(self.decoder(), "layers", ()):
+            layer.compile(dynamic=False)
 
     def prepare_capture(self) -> bool:
         """Read without a mask from now on: to make one, transformers looks at the host.

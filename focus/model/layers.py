@@ -14,21 +14,26 @@ from focus.model.precision import EPSILON
 _ALIGNED = 8  # numbers in bf16 that fast products take at a time
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b; with several weights a batched product, of sizes that a GPU likes."""
+    if weight.ndim == 2:
+        return functional.linear(x, weight, bias)
+    rows, columns = weight.shape[1:]
+    apart = x.reshape(len(weight), -1, columns)
+    if x.is_cuda and (rows % _ALIGNED or columns % _ALIGNED):
+        weight = functional.pad(weight, (0, -columns % _ALIGNED, 0, -rows % _ALIGNED))
+        apart = functional.pad(apart, (0, -columns % _ALIGNED))
+    together = torch.bmm(apart, weight.mT)[..., :rows]
+    if bias is not None:
+        together = together + bias[:, None]
+    return together.reshape(*x.shape[:-1], rows)
+
+
 class Linear(nn.Linear):
-    """`nn.Linear`; with several weights a batched product, of sizes that a GPU likes."""
+    """`nn.Linear` of one solver or several."""
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.weight.ndim == 2:
-            return super().forward(x)
-        rows, columns = self.weight.shape[1:]
-        weight, apart = self.weight, x.reshape(len(self.weight), -1, columns)
-        if x.is_cuda and (rows % _ALIGNED or columns % _ALIGNED):
-            weight = functional.pad(weight, (0, -columns % _ALIGNED, 0, -rows % _ALIGNED))
-            apart = functional.pad(apart, (0, -columns % _ALIGNED))
-        together = torch.bmm(apart, weight.mT)[..., :rows]
-        if self.bias is not None:
-            together = together + self.bias[:, None]
-        return together.reshape(*x.shape[:-1], rows)
+        return linear(x, self.weight, self.bias)
 
 
 class Embedding(nn.Embedding):

@@ -270,8 +270,7 @@ class Solver(Model):
         """Compile what training repeats, for one batch size: F, E_x, L_task, decoder layers."""
         self.updater.compile_step()
         self.energy, self.loss = compiled(self.energy), compiled(self.loss)
-        for layer in self.backbone.layers():
-            layer.compile(dynamic=False)
+        self.backbone.compile_layers()
 
 
 def solver_of(model: Model, name: str) -> Solver:

@@ -1,0 +1,114 @@
+"""Joined projections compute what peft's do, for one solver and for several."""
+
+import pytest
+import torch
+from torch import nn
+
+from focus.model.backbone import BackboneConfig, LanguageModel, adapter_tensors
+from focus.model.base import SolverConfig
+from focus.model.joined_lora import JoinedLinear, join_projections
+from focus.model.solver import Solver
+from focus.model.stacked import StackedSolver
+from focus.model.updater import UpdaterConfig
+from focus.tasks import Sudoku
+from tests.tasks.samples import batch
+
+MINI = Sudoku(box=2)
+
+
+def solver(seed: int, backbone: str = "tiny-llama", dropout: float = 0.0) -> Solver:
+    torch.manual_seed(seed)
+    language_model = BackboneConfig(backbone, rank=4, lora_dropout=dropout)
+    made = Solver(MINI, SolverConfig(language_model, UpdaterConfig(width=32, dropout=0.0)))
+    for name, weight in made.named_parameters():  # an adapter that changes something
+        if "lora_B" in name:
+            nn.init.normal_(weight, std=0.1)
+    return made.train()
+
+
+def reading(one: Solver) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """What is read of a batch, and the gradient of each weight of the adapter."""
+    x, _ = batch(MINI, 4)
+    one.zero_grad()
+    read = one.backbone.read(x)
+    (read * torch.randn(read.shape, generator=torch.Generator().manual_seed(0))).sum().backward()
+    grads = {n: p.grad.clone() for n, p in one.named_parameters() if "lora_" in n}
+    return read.detach(), grads
+
+
+@pytest.mark.parametrize("backbone", ["tiny-llama", "tiny-qwen3"])
+def test_readings_and_gradients_are_peft_s(backbone):
+    made = solver(0, backbone)
+    read, grads = reading(made)
+    saved = {name: value.clone() for name, value in adapter_tensors(made.language_model).items()}
+    join_projections(made.language_model)
+    joined = [part for part in made.modules() if isinstance(part, JoinedLinear)]
+    assert len(joined) == 5 * len(made.backbone.decoder().layers)
+    again, others = reading(made)
+    torch.testing.assert_close(again, read, rtol=1e-4, atol=1e-5)
+    assert all(gradient.any() for gradient in others.values())
+    for name, gradient in grads.items():
+        assert (others[name] - gradient).norm() < 1e-3 * gradient.norm(), name
+    assert not any(part.joined.waiting for part in joined)
+    with torch.no_grad():  # peft's own where nothing is trained
+        torch.testing.assert_close(made.eval().backbone.read(batch(MINI, 4)[0]), read)
+    after = adapter_tensors(made.language_model)
+    assert after.keys() == saved.keys()
+    assert all(torch.equal(after[name], value) for name, value in saved.items())
+
+
+def test_frozen_weights_are_not_stored_twice():
+    made = solver(0)
+    join_projections(made.language_model)
+    join_projections(made.language_model)  # once more changes nothing
+    for part in made.modules():
+        if isinstance(part, JoinedLinear):
+            storage = part.joined.weight.untyped_storage().data_ptr()
+            assert part.base_layer.weight.untyped_storage().data_ptr() == storage
+
+
+def test_adapters_of_several_solvers_each_read_their_own():
+    solvers = [solver(seed) for seed in (1, 2)]
+    x, _ = batch(MINI, 4)
+    expected = torch.cat(
+        [one.encode(part).inputs for one, part in zip(solvers, (x[:2], x[2:]), strict=True)]
+    )
+    assert not torch.allclose(expected[2:], solvers[0].encode(x[2:]).inputs)
+    stack = StackedSolver(solvers).train()
+    join_projections(stack.backbone.language_model)
+    found = stack.encode(x).inputs
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    found.square().sum().backward()
+    trained = {name: weight for name, weight in stack.weights.items() if "lora_" in name}
+    assert all(weight.grad[n].any() for weight in trained.values() for n in range(2))
+
+
+def test_joined_adapters_see_the_same_dropped_input():
+    made = solver(0, dropout=0.5)
+    join_projections(made.language_model)
+    attention = made.backbone.decoder().layers[0].self_attn
+    for part in (attention.q_proj, attention.k_proj):  # then equal inputs give equal outputs
+        part.lora_A["default"].weight.data.fill_(1)
+        part.lora_B["default"].weight.data.fill_(1)
+    width = attention.k_proj.base_layer.out_features
+    x = torch.randn(2, 5, attention.q_proj.base_layer.in_features)
+    changes = []
+    for part in (attention.q_proj, attention.k_proj):
+        base = nn.functional.linear(x, part.base_layer.weight, part.base_layer.bias)
+        changes.append((part(x) - base)[..., :width])
+    torch.testing.assert_close(changes[0], changes[1], rtol=1e-3, atol=1e-3)
+    attention.v_proj(x)
+    kept = changes[0][..., 0] / (attention.q_proj.scaling["default"] * 4)
+    assert not torch.allclose(kept, x.sum(-1), atol=0.1)  # something was dropped
+
+
+def test_a_compiled_layer_is_joined_and_a_frozen_one_is_left_alone(monkeypatch):
+    monkeypatch.setattr(nn.Module, "compile", lambda self, **how: None)  # takes long
+    made = solver(0)
+    made.backbone.compile_layers()
+    assert any(isinstance(part, JoinedLinear) for part in made.modules())
+    frozen = SolverConfig(BackboneConfig("tiny-llama", frozen=True), UpdaterConfig(width=32))
+    other = Solver(MINI, frozen)
+    other.backbone.compile_layers()
+    assert isinstance(other.backbone, LanguageModel)
+    assert not any(isinstance(part, JoinedLinear) for part in other.modules())
