@@ -9,8 +9,9 @@ import yaml
 
 import focus
 from docs import cli_reference
-from experiments import results_page
+from experiments import compared, results_page, stored
 from experiments.stored import RESULTS
+from tests import prose
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -77,3 +78,25 @@ def test_the_help_of_the_package_names_what_is_there():
     for method in ("from_pretrained", "solve", "trajectory"):
         assert f".{method}(" in (focus.__doc__ or "")
         assert hasattr(focus.Solver, method)
+
+
+def test_sentences_have_the_stored_figures():
+    for page, sentence in prose.words():
+        assert sentence in " ".join(page.read_text(encoding="utf-8").split()), page.name
+
+
+def test_what_is_called_close_is_close():
+    for task, steps in (("sudoku", 128), ("maze", 16)):
+        gap = 100 * abs(prose.rate(f"{task}-none", steps) - prose.rate(f"{task}-smollm2", steps))
+        assert round(gap, 1) <= 0.5, "README and RESULTS: within half a point"
+        assert 0.5 < prose.effect("FOCUS above Random", task) < 1.5, "README: about one point ahead"
+
+
+def test_what_is_lower_in_every_seed_is():
+    for task, steps in (("sudoku", 128), ("maze", 16)):
+        runs = stored.figures(f"methods-{task}-quick")
+        ours = compared.results(runs, "focus", steps)
+        for method in ("energy-hard", "no-memory"):
+            theirs = compared.results(runs, method, steps)
+            assert len(theirs) == 3
+            assert all(a["exact"] > b["exact"] for a, b in zip(ours, theirs, strict=True))

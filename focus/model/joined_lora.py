@@ -7,7 +7,7 @@ input, and so do gate and up: joined, a layer of Qwen2.5 launches 55 kernels an 
 the adapters stay what they are, and are put together in every pass. What differs from peft is the
 dropout: joined adapters see the same dropped input.
 
-Only training is joined: elsewhere a projection is peft's own.
+Only training is joined: elsewhere, and with the adapter off, a projection is peft's own.
 """
 
 from collections.abc import Sequence
@@ -59,7 +59,7 @@ class JoinedLinear(LoraLinear):
     joined: JoinedProjections
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        if not self.training:
+        if not self.training or self.disable_adapters or self.merged:
             return super().forward(x, *args, **kwargs)
         if self is self.joined.members[0]:
             own, *self.joined.waiting = self.joined.outputs(x)

@@ -52,6 +52,10 @@ def test_readings_and_gradients_are_peft_s(backbone):
     assert not any(part.joined.waiting for part in joined)
     with torch.no_grad():  # peft's own where nothing is trained
         torch.testing.assert_close(made.eval().backbone.read(batch(MINI, 4)[0]), read)
+    made.train()
+    with torch.no_grad(), made.language_model.disable_adapter():
+        off = made.backbone.read(batch(MINI, 4)[0])
+    assert not torch.allclose(off, read, atol=1e-3)
     after = adapter_tensors(made.language_model)
     assert after.keys() == saved.keys()
     assert all(torch.equal(after[name], value) for name, value in saved.items())
