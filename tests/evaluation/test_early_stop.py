@@ -29,7 +29,7 @@ def solver() -> Solver:
 
 def test_a_puzzle_ends_with_the_first_answer_that_obeys_the_rules(solver, real_sudokus):
     """Against the slow way: every step of all puzzles, and the first valid one picked."""
-    table = real_sudokus[:40]
+    table = real_sudokus[:20]
     every = evaluate(solver, table, list(range(1, STEPS[-1] + 1)))
     found = evaluate(solver, table, STEPS, batch=25, early_stop=True)
     valid = np.stack([result.diagnostics["valid"] == 1 for result in every])
@@ -53,7 +53,7 @@ def test_labels_are_not_looked_at(solver, real_sudokus):
 
 
 def test_further_tries_stop_too_and_all_their_steps_count(solver, real_sudokus):
-    table = real_sudokus[:40]
+    table = real_sudokus[:20]
     (plain,) = evaluate(solver, table, [16])
     (stopped,) = evaluate(solver, table, [16], early_stop=True)
     found = retry_under_symmetries(solver, table, stopped, 2, early_stop=True)

@@ -35,7 +35,7 @@ def test_the_inverse_transform_undoes_a_symmetry(real_sudokus):
 
 
 def test_retries_solve_more_puzzles_and_are_transformed_back(solver, real_sudokus):
-    table = real_sudokus[:40]
+    table = real_sudokus[:20]
     (plain,) = evaluate(solver, table, [16])
     found = retry_under_symmetries(solver, table, plain, 3)
     assert plain.exact.sum() < found.exact.sum()
@@ -50,7 +50,7 @@ def test_retries_solve_more_puzzles_and_are_transformed_back(solver, real_sudoku
 
 
 def test_labels_are_not_looked_at(solver, real_sudokus):
-    table = real_sudokus[:20]
+    table = real_sudokus[:10]
     wrong = replace(table, answers=np.roll(table.answers, 1, 0))
     found = []
     for labelled in (table, wrong):
@@ -62,8 +62,8 @@ def test_labels_are_not_looked_at(solver, real_sudokus):
 
 
 def test_the_commands_retry(solver, real_sudokus, tmp_path, capsys):
-    (plain,) = evaluate(solver, real_sudokus[:40], [16])
-    found = retry_under_symmetries(solver, real_sudokus[:40], plain, 3)
+    (plain,) = evaluate(solver, real_sudokus[:20], [16])
+    found = retry_under_symmetries(solver, real_sudokus[:20], plain, 3)
     hard = int(np.flatnonzero(found.diagnostics["symmetry_retries"] * found.exact)[0])
     table = real_sudokus[hard : hard + 1]
     write_table(tmp_path / "hard.csv", table, Sudoku())
