@@ -5,7 +5,7 @@ python -m experiments.carried_on RUN [--until 16000] [--only NAME ...] [--out NA
 In the paper's regime the share of training puzzles that are exact after a base rollout stands still
 for ten thousand updates and then rises, in all seeds at the same update: a schedule must be the
 trigger. From the same saved state, weights and optimizer, each change is trained on the same
-puzzles. Nothing is saved in RUN. The figures go to docs/results/NAME.json.
+puzzles. RUN stays as it is. The figures go to docs/results/NAME.json.
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS, command_line, markdown, one_line, this_device
+from experiments.stored import RESULTS, command_line, markdown, one_line, resumed, this_device
 from focus.curation.config import Stage
 from focus.errors import UserError
 from focus.files import write_text
@@ -47,7 +47,7 @@ def carry_on(trainer: Trainer, change: Change, until: int, every: int) -> list[d
     sums.reset()
     while trainer.update < until:
         trainer.train_update(change(scheduled(trainer.update, trainer.config)))
-        if trainer.update % every == 0:
+        if trainer.update % every == 0 or trainer.update == until:
             line = sums.read()
             sums.reset()
             lines.append({"update": trainer.update, "loss": line["loss"], "exact": line["exact"]})
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--until", type=int, default=16_000)
     parser.add_argument("--every", type=int, default=500, help="updates of a window")
-    parser.add_argument("--only", nargs="*", choices=CHANGES, default=list(CHANGES))
+    parser.add_argument("--only", nargs="+", choices=CHANGES, default=list(CHANGES))
     parser.add_argument("--out", default="carried-on")
     words = parser.parse_args()
     device, name = this_device()
@@ -79,11 +79,11 @@ def main() -> None:
         config = read_config(words.run / "config.json")
         puzzles = load_puzzles(config, device)
         for change in words.only:
-            trainer = Trainer(config, words.run, device, puzzles=puzzles)
-            trainer.resume()
+            trainer = resumed(config, words.run, device, puzzles)
             if trainer.update >= words.until:
                 raise UserError(f"{words.run} is at update {trainer.update} already; raise --until")
             figures["runs"][change] = carry_on(trainer, CHANGES[change], words.until, words.every)
+            del trainer
             torch.compiler.reset()
         print(table(figures), flush=True)
         write_text(RESULTS / f"{words.out}.json", json.dumps(figures, indent=1) + "\n")

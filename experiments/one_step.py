@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from experiments.stored import RESULTS, command_line, markdown, one_line, this_device
+from experiments.stored import RESULTS, command_line, markdown, one_line, resumed, this_device
 from focus.curation.algorithm import replay_loss
 from focus.curation.defect import contraction_defect
 from focus.curation.records import Batch, Scores, Selection
@@ -30,7 +30,6 @@ from focus.model.precision import mixed_precision
 from focus.model.solver import solver_of
 from focus.model.state import State, pick_states
 from focus.training.config import TeacherConfig, read_config
-from focus.training.loop import Trainer
 from focus.training.puzzles import load_puzzles
 from focus.training.schedule import scheduled
 
@@ -54,8 +53,7 @@ class OneStep:
         config = replace(read_config(folder / "config.json"), capture=False, compile=False)
         self.config = config
         untaught = replace(config, teacher=TeacherConfig())  # which has no part in a replay
-        self.trainer = Trainer(config, folder, device, puzzles=load_puzzles(untaught, device))
-        self.trainer.resume()
+        self.trainer = resumed(config, folder, device, load_puzzles(untaught, device))
         self.solver = solver_of(self.trainer.model, str(folder))
         self.optimizer = self.trainer.step_runner.optimizer
         now = scheduled(min(self.trainer.update, config.optimizer.updates - 1), config)

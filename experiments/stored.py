@@ -4,7 +4,9 @@ import argparse
 import base64
 import contextlib
 import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +15,9 @@ import torch
 
 from focus.errors import UserError
 from focus.files import write_text
+from focus.training.config import RunConfig
+from focus.training.loop import Trainer
+from focus.training.puzzles import TrainingPuzzles
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
@@ -27,6 +32,19 @@ def this_device() -> tuple[str, str]:
     if torch.cuda.is_available():
         return "cuda", torch.cuda.get_device_name()
     return "cpu", "CPU"
+
+
+def resumed(
+    config: RunConfig, folder: Path, device: str, puzzles: TrainingPuzzles
+) -> Trainer:  # fmt: skip
+    """A run as it was saved; its folder stays as it is."""
+    if not (folder / "last").is_dir():
+        raise UserError(f"{folder} holds no saved state of a run (last/)")
+    with tempfile.TemporaryDirectory() as place:
+        shutil.copytree(folder / "last", Path(place) / "last")
+        trainer = Trainer(config, Path(place), device, puzzles=puzzles)
+        trainer.resume()
+    return trainer
 
 
 def command_line(doc: str | None) -> argparse.ArgumentParser:

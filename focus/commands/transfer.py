@@ -1,5 +1,6 @@
 """`focus transfer`: does the adapted language model reason better elsewhere?"""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -77,7 +78,8 @@ def transfer(
                 measured[variant.name] = measure(variant, loaded, settings, inside, batch, tell)
                 continue
             store = Store(folder / variant.name)
-            generate(variant, loaded, settings, store, batch, tell, bar.console.print)
+            say = partial(bar.console.print, markup=False, soft_wrap=True)
+            generate(variant, loaded, settings, store, batch, tell, say)
             for benchmark, items in [] if only_generate else loaded:
                 results[variant.name, benchmark.name] = score(
                     variant, benchmark, items, store, tell
@@ -172,5 +174,7 @@ def _write_cards(
             write(f"{name}-{benchmark.name}", f"{benchmark.title}: base and {name}", chosen)
     everything = [(b, items, verdicts(b, *compared)) for b, items in loaded]
     chosen = cards.separating(everything, set(adapters), _SEPARATING)
+    for earlier in folder.glob("separating.*"):
+        earlier.unlink()
     if chosen:
         write("separating", f"What most separates {', '.join(adapters)} from the others", chosen)

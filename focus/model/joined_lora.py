@@ -25,7 +25,7 @@ _ADAPTER = "default"  # peft's name for the only one
 
 
 class JoinedProjections:
-    """Projections in the order in which their layer calls them; the first computes all."""
+    """Projections of one input; whichever is called first computes all."""
 
     def __init__(self, members: Sequence[LoraLinear]):
         self.members = members
@@ -36,7 +36,8 @@ class JoinedProjections:
             base.weight.data = part
         biased = bases[0].bias is not None
         self.bias = torch.cat([base.bias.data for base in bases]) if biased else None
-        self.waiting: list[Tensor] = []  # outputs of the members that are called next
+        self.given: Tensor | None = None  # what all have read
+        self.waiting: dict[int, Tensor] = {}  # outputs of the members that were not called yet
 
     def outputs(self, x: Tensor) -> tuple[Tensor, ...]:
         """What every member makes of its input."""
@@ -57,14 +58,18 @@ class JoinedLinear(LoraLinear):
     """A projection of `JoinedProjections`."""
 
     joined: JoinedProjections
+    number: int  # among the members
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not self.training or self.disable_adapters or self.merged:
             return super().forward(x, *args, **kwargs)
-        if self is self.joined.members[0]:
-            own, *self.joined.waiting = self.joined.outputs(x)
-            return own
-        return self.joined.waiting.pop(0)
+        joined = self.joined
+        if joined.given is not x or self.number not in joined.waiting:
+            joined.given, joined.waiting = x, dict(enumerate(joined.outputs(x)))
+        output = joined.waiting.pop(self.number)
+        if not joined.waiting:
+            joined.given = None
+        return output
 
 
 def join_projections(model: nn.Module) -> None:
@@ -75,8 +80,11 @@ def join_projections(model: nn.Module) -> None:
     for part in model.modules():
         for names in _READ_TOGETHER:
             members: list[Any] = [getattr(part, name, None) for name in names]
-            if all(type(m) is LoraLinear and type(m.base_layer) is nn.Linear for m in members):
-                joined = JoinedProjections(members)
-                for member in members:
-                    member.__class__ = JoinedLinear
-                    member.joined = joined
+            if not all(type(m) is LoraLinear and type(m.base_layer) is nn.Linear for m in members):
+                continue
+            if len({member.base_layer.bias is None for member in members}) > 1:
+                continue
+            joined = JoinedProjections(members)
+            for number, member in enumerate(members):
+                member.__class__ = JoinedLinear
+                member.joined, member.number = joined, number

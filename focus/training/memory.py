@@ -16,7 +16,7 @@ from focus.model.base import Model
 from focus.training.config import RunConfig
 
 _GIB = 2**30
-_LOST = 1.05  # fragments and what libraries keep, fitted to docs/results/bench-language-models.json
+_LOST = 1.08  # fragments and what libraries keep, fitted to docs/results/bench-language-models.json
 _FULL = 0.9  # of a device's memory, which others may use as well
 _RECORDED = 2  # activations of an update that is recorded
 

@@ -142,7 +142,10 @@ def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
         config, seed=first.seed, method=first.method, data=first.data,
         replay=replace(config.replay, method=first.replay.method),
         curation=replace(config.curation, beta=first.curation.beta),
-        optimizer=replace(first.optimizer, updates=ours.updates, batch=ours.batch),
+        optimizer=replace(
+            first.optimizer, kind=ours.kind, accumulate=ours.accumulate, updates=ours.updates,
+            batch=ours.batch,
+        ),
     )  # fmt: skip
     if ours.kind != "adamw" or ours.accumulate > 1 or config.patience:
         return "runs of a stack have optimizer.kind adamw, optimizer.accumulate 1 and patience 0"
@@ -154,7 +157,7 @@ def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
         return "runs of a stack all replay states that a selector chooses, or none does"
     if other := first_difference(as_first, first):
         return (
-            "runs of a stack differ in seed, selector, penalty and --optimizer alone; "
-            f"these differ in --{other}"
+            "runs of a stack differ in seed, selector, penalty, learning rates and what else moves "
+            f"the weights alone; these differ in --{other}"
         )
     return why_not_stacked(config.solver)

@@ -2,9 +2,15 @@
 
 import pytest
 import torch
+from peft import LoraConfig, inject_adapter_in_model
 from torch import nn
 
-from focus.model.backbone import BackboneConfig, LanguageModel, adapter_tensors
+from focus.model.backbone import (
+    BackboneConfig,
+    LanguageModel,
+    adapter_tensors,
+    recompute_activations,
+)
 from focus.model.base import SolverConfig
 from focus.model.joined_lora import JoinedLinear, join_projections
 from focus.model.solver import Solver
@@ -49,7 +55,7 @@ def test_readings_and_gradients_are_peft_s(backbone):
     assert all(gradient.any() for gradient in others.values())
     for name, gradient in grads.items():
         assert (others[name] - gradient).norm() < 1e-3 * gradient.norm(), name
-    assert not any(part.joined.waiting for part in joined)
+    assert not any(part.joined.waiting or part.joined.given is not None for part in joined)
     with torch.no_grad():  # peft's own where nothing is trained
         torch.testing.assert_close(made.eval().backbone.read(batch(MINI, 4)[0]), read)
     made.train()
@@ -59,6 +65,49 @@ def test_readings_and_gradients_are_peft_s(backbone):
     after = adapter_tensors(made.language_model)
     assert after.keys() == saved.keys()
     assert all(torch.equal(after[name], value) for name, value in saved.items())
+
+
+def a_layer(biases: tuple[bool, bool, bool]) -> nn.Module:
+    """Three projections with adapters."""
+    layer = nn.Module()
+    for name, bias, rows in zip(("q_proj", "k_proj", "v_proj"), biases, (8, 4, 4), strict=True):
+        torch.manual_seed(rows)
+        setattr(layer, name, nn.Linear(6, rows, bias=bias))
+    config = LoraConfig(r=2, target_modules=["q_proj", "k_proj", "v_proj"], init_lora_weights=False)
+    return inject_adapter_in_model(config, layer).train()
+
+
+@pytest.mark.parametrize("order", ["qkv", "vqk"])
+@pytest.mark.parametrize("biased", [False, True])
+def test_biases_and_the_order_of_calls(order, biased):
+    layer, x, other = a_layer((biased,) * 3), torch.randn(2, 6), torch.randn(2, 6)
+    expected = {name: getattr(layer, f"{name}_proj")(x) for name in order}
+    beside = layer.v_proj(other)
+    join_projections(layer)
+    assert isinstance(layer.k_proj, JoinedLinear)
+    layer.q_proj(x.clone())  # a pass that ended before the others were called
+    for name, output in expected.items():
+        torch.testing.assert_close(getattr(layer, f"{name}_proj")(x), output)
+    layer.q_proj(x)
+    torch.testing.assert_close(layer.v_proj(other), beside)  # attends to something else
+
+
+def test_projections_of_which_some_have_a_bias_stay_apart():
+    layer = a_layer((True, False, True))
+    join_projections(layer)
+    assert not any(isinstance(part, JoinedLinear) for part in layer.modules())
+
+
+@pytest.mark.parametrize("backbone", ["tiny-llama", "tiny-qwen3"])
+def test_activations_that_are_recomputed_change_nothing(backbone):
+    made = solver(0, backbone)
+    join_projections(made.language_model)
+    read, grads = reading(made)
+    recompute_activations(made.language_model)
+    again, others = reading(made)
+    torch.testing.assert_close(again, read)
+    for name, gradient in grads.items():
+        torch.testing.assert_close(others[name], gradient)
 
 
 def test_frozen_weights_are_not_stored_twice():

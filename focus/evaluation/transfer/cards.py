@@ -100,6 +100,9 @@ def as_markdown(title: str, cards: Sequence[Card]) -> str:
             verdict = "right" if line.correct else f"wrong ({line.why})"
             text += ["", f"**{name}**: {verdict}, answer `{line.extracted}`", ""]
             same = 0 if name == first else in_common(base.completion, line.completion)
+            if same and line.completion == base.completion:
+                text += [f"The same text as {first}.", ""]
+                continue
             if same:
                 text += [f"As {first} for {same:,} characters, then:", ""]
             text += _fenced(line.completion[same:])

@@ -19,7 +19,7 @@ from focus.model.generate import batch_size, batches, complete_in_pieces
 from focus.model.pretrained import Codec
 from focus.model.static_generation import LOOK
 
-_LOOKS_BEFORE_A_FORECAST = 3  # the first has the reading of the prompts, the next a recording
+_LOOKS_BEFORE_A_FORECAST = 3  # at a batch; its first has the reading of the prompts
 Progress = Callable[[str, int, int], None]  # what, how many done, of how many
 
 
@@ -61,19 +61,20 @@ def generate(
         lengths = [len(prompt) for prompt in prompts]
         size = batch or batch_size(model, max(lengths), cap, device)
         planned.append((benchmark, items, prompts, batches(lengths, size)))
-    looks: list[float] = []  # seconds between looks at the first batch
+    said = cap < _LOOKS_BEFORE_A_FORECAST * LOOK  # so few that it is not worth it
     for benchmark, items, prompts, parts in planned:
         done, what = 0, f"{variant.name}, {benchmark.source}"
         progress(what, done, len(items))
         for part in parts:
             asked, seen = [prompts[i] for i in part], time.monotonic()
-            for piece in complete_in_pieces(model, asked, cap, ends, device):
-                looks.append(time.monotonic() - seen)
-                seen = time.monotonic()
-                if len(looks) == _LOOKS_BEFORE_A_FORECAST:
+            pieces = complete_in_pieces(model, asked, cap, ends, device)
+            for look, piece in enumerate(pieces, 1):
+                if look == _LOOKS_BEFORE_A_FORECAST and not said:
                     count = sum(len(items) for _, items, _, _ in planned)
-                    most = looks[-1] / LOOK * cap * sum(len(parts) for *_, parts in planned)
+                    steps = cap * sum(len(parts) for *_, parts in planned)
+                    most = (time.monotonic() - seen) / LOOK * steps
                     say(f"{variant.name}: {count:,} completions, at most about {_duration(most)}")
+                    said = True
                 if piece:
                     store.append(benchmark.source, [
                         Written(
@@ -83,6 +84,7 @@ def generate(
                     ])  # fmt: skip
                 done += len(piece)
                 progress(what, done, len(items))
+                seen = time.monotonic()
 
 
 def _duration(seconds: float) -> str:

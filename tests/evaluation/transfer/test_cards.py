@@ -54,6 +54,14 @@ def test_a_card_tells_where_a_text_goes_its_own_way():
     assert "<b>" not in page
 
 
+def test_the_same_text_is_told_once():
+    pair = verdicts(base="1000", solver="1000")
+    pair["solver"] = pair["base"]
+    text = cards.as_markdown("Two", cards.changed(MATH, ITEMS, pair, 1))
+    assert text.count(BEGINNING) == 1
+    assert "The same text as base." in text
+
+
 def test_texts_that_begin_alike_by_chance_are_told_whole():
     assert cards.in_common("The answer is 4", "The answer is 5") == 0
     assert cards.in_common(BEGINNING + "four", BEGINNING + "five") == len(BEGINNING)

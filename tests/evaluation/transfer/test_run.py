@@ -92,6 +92,10 @@ def test_how_long_it_takes_is_said_when_it_has_begun(questions, tmp_path, capsys
     assert "base: 24 completions, at most about 4 min\n" in capsys.readouterr().err
     assert main([*words, "--only-generate"]) == 0  # nothing is missing
     assert "completions, at most" not in capsys.readouterr().err
+    words[words.index("--max-tokens") + 1] = "32"  # too few to tell
+    words[words.index("--out") + 1] = str(tmp_path / "few")
+    assert main([*words, "--only-generate"]) == 0
+    assert "completions, at most" not in capsys.readouterr().err
 
 
 def test_a_part_of_a_benchmark_is_generated_with_the_whole(questions, tmp_path):
