@@ -3,7 +3,7 @@
 python -m experiments.carried_on RUN [--until 16000] [--only NAME ...] [--out NAME]
 
 In the paper's regime the share of training puzzles that are exact after a base rollout stands still
-for ten thousand updates and then rises, in all seeds at the same update: a schedule is the likeliest
+for ten thousand updates and then rises, in all seeds at the same update: a schedule is the likely
 trigger. From the same saved state, weights and optimizer, each change is trained on the same
 puzzles. RUN stays as it is. The figures go to docs/results/NAME.json.
 """
