@@ -198,17 +198,16 @@ def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[
             trainer.run(lambda update, line: report(update, [line]))
             trainers.append(trainer)
     for name, trainer in zip(group, trainers, strict=True):
-        facts = {"together": len(group), "seconds": round(trainer.seconds, 1)}
-        test(trainer, out / name, device, splits, facts)
+        test(trainer, out / name, device, splits, len(group))
 
 
-def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], facts: dict) -> None:
+def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], together: int) -> None:
     """Store the last weights, and which puzzles they solve."""
     config = trainer.config
     save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
     figures: dict = {
         "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
-        **facts, "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
+        "together": together, "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
     }  # fmt: skip
     every = STEPS[config.task.name]
     with torch.compiler.set_stance("force_eager"):
@@ -253,7 +252,12 @@ def store(words: argparse.Namespace) -> None:
     path = stored(words.study)
     known = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else {}
     for file in sorted(words.out.glob("*/run.json")):
-        known[file.parent.name] = json.loads(file.read_text(encoding="utf-8"))
+        text = (file.parent / "metrics.jsonl").read_text(encoding="utf-8")
+        lines = [json.loads(line) for line in text.splitlines()]
+        exact = {line["update"]: round(line["exact"], 4) for line in lines}
+        run = json.loads(file.read_text(encoding="utf-8"))
+        seconds = round(lines[-1]["seconds"], 1)  # of all sittings
+        known[file.parent.name] = {**run, "seconds": seconds, "training_exact": exact}
     study = STUDIES[words.study]
     what = f"{study.recipe}, {study.updates:,} updates, last checkpoint"
     write_text(path, json.dumps({"what": what, "runs": known}, indent=1) + "\n")

@@ -423,7 +423,7 @@ def speed() -> str:
 def language_model_speed() -> str:
     """Base updates with a language model of random weights inside the captured update."""
     head = ["recipe", "updates/s", "share of the language model", "of the matrix rate"]
-    rows = [[*head, "GiB used", "GiB said before"]]
+    rows = [[*head, "GiB used", "GiB estimated"]]
     for timed in figures("bench-language-models")["results"]:
         captured = timed["captured"]
         rows.append(

@@ -1,4 +1,4 @@
-"""What experiments share: figures stored and shown, verdicts as bits, the name of the device."""
+"""What experiments share: stored figures, verdicts as bits, the name of the device, saved runs."""
 
 import argparse
 import base64
@@ -34,9 +34,7 @@ def this_device() -> tuple[str, str]:
     return "cpu", "CPU"
 
 
-def resumed(
-    config: RunConfig, folder: Path, device: str, puzzles: TrainingPuzzles
-) -> Trainer:  # fmt: skip
+def resumed(config: RunConfig, folder: Path, device: str, puzzles: TrainingPuzzles) -> Trainer:
     """A run as it was saved; its folder stays as it is."""
     if not (folder / "last").is_dir():
         raise UserError(f"{folder} holds no saved state of a run (last/)")

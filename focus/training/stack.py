@@ -157,7 +157,7 @@ def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
         return "runs of a stack all replay states that a selector chooses, or none does"
     if other := first_difference(as_first, first):
         return (
-            "runs of a stack differ in seed, selector, penalty, learning rates and what else moves "
-            f"the weights alone; these differ in --{other}"
+            "runs of a stack may differ in seed, selector, penalty and optimizer, but not in "
+            f"updates and batch; these differ in --{other}"
         )
     return why_not_stacked(config.solver)
