@@ -52,6 +52,10 @@ def _updater(**values) -> Change:
     return change
 
 
+def _replay(**values) -> Change:
+    return lambda config: replace(config, replay=replace(config.replay, **values))
+
+
 def _task(**values) -> Change:
     return lambda config: replace(config, task=replace(config.task, **values))
 
@@ -73,11 +77,20 @@ CHOICES: dict[str, Change] = {
 }
 # Within the paper's words, whose knots are not known: its peak is reached, and soon left.
 _early = _optimizer(knots=((0.05, 0.4), (0.6, 0.25), (1.0, 0.01)))
+# Long rollouts and eight replayed steps sooner; the paper does not say when its stages change.
+_stages = ((0.05, 16, 4), (0.1, 32, 4), (0.4, 64, 8), (0.7, 96, 8), (1.0, 128, 8))
 # What may let a long run learn sooner, or keep it from learning its puzzles by heart.
 LONG_CHOICES: dict[str, Change] = {
     "early-annealing": _early,
     "half-rate": _optimizer(learning_rate=1.5e-4),
     "early-annealing-fresh-symmetries": _both(_early, lambda config: replace(config, augment=True)),
+    "early-stages": _replay(stages=_stages),
+    # Second moments over a thousand updates, as PyTorch has them, instead of over twenty.
+    "beta2-0.999": _optimizer(beta2=0.999),
+    "beta2-0.999-no-clip": _optimizer(beta2=0.999, clip=1e9),
+    "bptt-0.8": _updater(bptt_gradient_scale=0.8),  # less noise from 16 steps of gradients
+    "no-dropout": _updater(dropout=0.0),
+    "no-replay": _replay(method="none"),
 }
 # What the updater sees of a maze's answer, and how much of it is forgotten at each step.
 MAZE_CHOICES: dict[str, Change] = {
@@ -135,7 +148,7 @@ STUDIES = {
         teacher=TEACHER,
     ),
     "long-choices": Study(
-        "sudoku", 50_000, ("focus",), (1, 2), tuple(LONG_CHOICES), teacher=TEACHER
+        "sudoku", 50_000, ("focus", "random"), (1, 2, 3), tuple(LONG_CHOICES), teacher=TEACHER
     ),
     "secondary": Study(
         "sudoku", 16_667,

@@ -1,52 +1,33 @@
-"""What ends the plateau? A saved run, carried on with one of its schedules changed.
+"""What ends the plateau? A saved run, carried on with one of its settings changed.
 
 python -m experiments.carried_on RUN [--until 16000] [--only NAME ...] [--out NAME]
 
-In the paper's regime the share of training puzzles that are exact after a base rollout stands still
-for ten thousand updates and then rises, in all seeds at the same update: a schedule is the likely
-trigger. From the same saved state, weights and optimizer, each change is trained on the same
-puzzles. RUN stays as it is. The figures go to docs/results/NAME.json.
+In the paper's regime the share of training puzzles that are exact after a base rollout rises slowly
+for twenty thousand updates and fast afterwards, in all seeds. From the same saved state, weights
+and optimizer, each choice of `experiments/campaign.py` is trained on the same puzzles. RUN stays as
+it is. The figures go to docs/results/NAME.json.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
+from experiments.campaign import ALL_CHOICES
 from experiments.stored import RESULTS, command_line, markdown, one_line, resumed, this_device
-from focus.curation.config import Stage
 from focus.errors import UserError
 from focus.files import write_text
 from focus.training.config import read_config
 from focus.training.loop import Trainer
 from focus.training.puzzles import load_puzzles
-from focus.training.schedule import Scheduled, scheduled
-
-Change = Callable[[Scheduled], Scheduled]
 
 
-def _stage(K_p: int, h: int) -> Change:
-    return lambda now: replace(now, stage=Stage(K_p, h))
-
-
-CHANGES: dict[str, Change] = {
-    "as-is": lambda now: now,
-    "K_p-64-h-8": _stage(64, 8),  # what the run has from update 20,000 of 50,000 on
-    "K_p-32-h-8": _stage(32, 8),
-    "K_p-64-h-4": _stage(64, 4),
-    "half-rate": lambda now: replace(now, learning_rate_share=0.5 * now.learning_rate_share),
-    "no-replay": lambda now: replace(now, replay_probability=0.0),
-}
-
-
-def carry_on(trainer: Trainer, change: Change, until: int, every: int) -> list[dict]:
+def carry_on(trainer: Trainer, until: int, every: int) -> list[dict]:
     """Train a resumed run until an update; a line of metrics for each window."""
     sums, lines = trainer.step_runner.metric_sums, []
     sums.reset()
     while trainer.update < until:
-        trainer.train_update(change(scheduled(trainer.update, trainer.config)))
+        trainer.train_update()
         if trainer.update % every == 0 or trainer.update == until:
             line = sums.read()
             sums.reset()
@@ -70,7 +51,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--until", type=int, default=16_000)
     parser.add_argument("--every", type=int, default=500, help="updates of a window")
-    parser.add_argument("--only", nargs="+", choices=CHANGES, default=list(CHANGES))
+    parser.add_argument("--only", nargs="+", choices=ALL_CHOICES, default=["as-is"])
     parser.add_argument("--out", default="carried-on")
     words = parser.parse_args()
     device, name = this_device()
@@ -79,10 +60,10 @@ def main() -> None:
         config = read_config(words.run / "config.json")
         puzzles = load_puzzles(config, device)
         for change in words.only:
-            trainer = resumed(config, words.run, device, puzzles)
+            trainer = resumed(ALL_CHOICES[change](config), words.run, device, puzzles)
             if trainer.update >= words.until:
                 raise UserError(f"{words.run} is at update {trainer.update} already; raise --until")
-            figures["runs"][change] = carry_on(trainer, CHANGES[change], words.until, words.every)
+            figures["runs"][change] = carry_on(trainer, words.until, words.every)
             del trainer
             torch.compiler.reset()
         print(table(figures), flush=True)

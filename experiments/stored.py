@@ -15,6 +15,8 @@ import torch
 
 from focus.errors import UserError
 from focus.files import write_text
+from focus.folders import MANIFEST, atomic_folder, check_folder
+from focus.serialization import to_json
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 from focus.training.puzzles import TrainingPuzzles
@@ -35,11 +37,15 @@ def this_device() -> tuple[str, str]:
 
 
 def resumed(config: RunConfig, folder: Path, device: str, puzzles: TrainingPuzzles) -> Trainer:
-    """A run as it was saved; its folder stays as it is."""
+    """A run as it was saved, to go on by this config; its folder stays as it is."""
     if not (folder / "last").is_dir():
         raise UserError(f"{folder} holds no saved state of a run (last/)")
     with tempfile.TemporaryDirectory() as place:
-        shutil.copytree(folder / "last", Path(place) / "last")
+        check_folder(folder / "last")
+        with atomic_folder(Path(place) / "last") as fresh:
+            without = shutil.ignore_patterns(MANIFEST)
+            shutil.copytree(folder / "last", fresh, ignore=without, dirs_exist_ok=True)
+            write_text(fresh / "config.json", to_json(config))
         trainer = Trainer(config, Path(place), device, puzzles=puzzles)
         trainer.resume()
     return trainer
