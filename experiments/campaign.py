@@ -31,7 +31,7 @@ from focus.evaluation.statistics import wilson_interval
 from focus.files import write_text
 from focus.model.checkpoint import save_model
 from focus.recipes import recipe
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, TextKLConfig
 from focus.training.loop import Trainer
 from focus.training.stack import Stack, why_not_stackable
 
@@ -50,10 +50,6 @@ def _updater(**values) -> Change:
         return replace(config, solver=replace(config.solver, updater=updater))
 
     return change
-
-
-def _replay(**values) -> Change:
-    return lambda config: replace(config, replay=replace(config.replay, **values))
 
 
 def _task(**values) -> Change:
@@ -75,22 +71,40 @@ CHOICES: dict[str, Change] = {
     "decay-0.05": _updater(answer_decay=0.05),
     "decay-0.1": _updater(answer_decay=0.1),
 }
-# Within the paper's words, whose knots are not known: its peak is reached, and soon left.
-_early = _optimizer(knots=((0.05, 0.4), (0.6, 0.25), (1.0, 0.01)))
-# Long rollouts and eight replayed steps sooner; the paper does not say when its stages change.
-_stages = ((0.05, 16, 4), (0.1, 32, 4), (0.4, 64, 8), (0.7, 96, 8), (1.0, 128, 8))
+_EARLY_STAGES = ((0.05, 16, 4), (0.1, 32, 4), (0.4, 64, 8), (0.7, 96, 8), (1.0, 128, 8))
 # What may let a long run learn sooner, or keep it from learning its puzzles by heart.
 LONG_CHOICES: dict[str, Change] = {
-    "early-annealing": _early,
     "half-rate": _optimizer(learning_rate=1.5e-4),
-    "early-annealing-fresh-symmetries": _both(_early, lambda config: replace(config, augment=True)),
-    "early-stages": _replay(stages=_stages),
     # Second moments over a thousand updates, as PyTorch has them, instead of over twenty.
     "beta2-0.999": _optimizer(beta2=0.999),
     "beta2-0.999-no-clip": _optimizer(beta2=0.999, clip=1e9),
-    "bptt-0.8": _updater(bptt_gradient_scale=0.8),  # less noise from 16 steps of gradients
+    # Long rollouts and eight replayed steps sooner; the paper does not say when its stages change.
+    "early-stages": lambda config: replace(
+        config, replay=replace(config.replay, stages=_EARLY_STAGES)
+    ),
     "no-dropout": _updater(dropout=0.0),
-    "no-replay": _replay(method="none"),
+    "gradient-scale-0.8": _updater(bptt_gradient_scale=0.8),
+    "gradient-scale-1": _updater(bptt_gradient_scale=1.0),
+    "fresh-symmetries": lambda config: replace(config, augment=True),
+}
+# Does the language model matter? Without its adapter; with givens that it alone can tell.
+CONTROLS: dict[str, Change] = {
+    "frozen": lambda config: replace(
+        config, solver=replace(config.solver, backbone=replace(config.solver.backbone, frozen=True))
+    ),
+    "givens-hidden": _task(givens_shown=False),
+}
+# Does a puzzle adapter have to cost its text? The adapter's rate, and a term that holds the text.
+RATES: dict[str, Change] = {
+    f"adapter-rate-{rate:g}": _optimizer(lora_learning_rate=rate)
+    for rate in (1e-5, 2e-5, 5e-5, 1e-4, 2e-4)
+}
+TEXT_KL: dict[str, Change] = {
+    f"adapter-rate-0.0001-text-kl-{weight:g}": _both(
+        RATES["adapter-rate-0.0001"],
+        lambda config, weight=weight: replace(config, text_kl=TextKLConfig(weight)),
+    )
+    for weight in (0.1, 1.0)
 }
 # What the updater sees of a maze's answer, and how much of it is forgotten at each step.
 MAZE_CHOICES: dict[str, Change] = {
@@ -102,7 +116,7 @@ MAZE_CHOICES: dict[str, Change] = {
     "bound-8-decay-0.2": _both(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
 }
 
-ALL_CHOICES = CHOICES | LONG_CHOICES | MAZE_CHOICES
+ALL_CHOICES = CHOICES | LONG_CHOICES | CONTROLS | RATES | TEXT_KL | MAZE_CHOICES
 
 
 @dataclass(frozen=True)
@@ -147,22 +161,36 @@ STUDIES = {
         "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),
         teacher=TEACHER,
     ),
+    # As the paper has it: gradients go back through all steps of a rollout unscaled.
+    "primary-unscaled": Study(
+        "sudoku", 50_000, ("focus", "random"), (1, 2, 3), ("gradient-scale-1",), teacher=TEACHER
+    ),
     "long-choices": Study(
-        "sudoku", 50_000, ("focus", "random"), (1, 2, 3), tuple(LONG_CHOICES), teacher=TEACHER
+        "sudoku", 50_000, ("focus",), (1, 2), ("fresh-symmetries",), teacher=TEACHER
     ),
     "secondary": Study(
         "sudoku", 16_667,
-        ("focus", "random", "no-replay", "recurrent", "energy-hard", "fixed-mix", "no-memory",
-         "one-step", "permuted", "easiest", "hardest"), (1, 2, 3),
+        ("focus", "random", "no-replay", "energy-hard", "fixed-mix", "no-memory", "one-step",
+         "permuted", "easiest", "hardest"), (1, 2, 3),
         teacher=TEACHER,
     ),
     "secondary-untaught": Study("sudoku", 16_667, ("focus",), (1, 2, 3)),
+    "secondary-unscaled": Study(
+        "sudoku", 16_667, ("focus", "no-replay", "recurrent"), (1, 2, 3), ("gradient-scale-1",),
+        teacher=TEACHER,
+    ),
     # The paper's Table 1 for a real language model, and the same without one.
     "table1": Study(
         "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER
     ),
     "table1-others": Study(
         "sudoku/qwen2.5-coder-0.5b", 20_000, ("recurrent", "one-step", "direct"), (1,)
+    ),
+    "table1-controls": Study(
+        "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus",), (1,), tuple(CONTROLS), teacher=TEACHER
+    ),
+    "adapter-rates": Study(
+        "sudoku/qwen2.5-coder-0.5b", 10_000, ("focus",), (1,), (*RATES, *TEXT_KL), teacher=TEACHER
     ),
     "table1-none": Study("sudoku", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER),
     "primary-maze": Study(

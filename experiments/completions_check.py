@@ -17,10 +17,10 @@ import torch
 
 from experiments.stored import RESULTS, command_line
 from focus.evaluation.transfer import find_benchmarks
-from focus.evaluation.transfer.run import prompt_ids
 from focus.evaluation.transfer.store import Store
 from focus.evaluation.transfer.variants import find_variants, load_variant
 from focus.files import write_text
+from focus.model.generate import prompt_ids
 
 STORED = RESULTS / "completions.json"
 BENCHMARKS = "math,cruxeval-o,cruxeval-i,aime25,aime26"

@@ -13,18 +13,19 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import compared
 from experiments import foundations as data_checks
 from experiments import mini_runs as small_runs
-from experiments import one_step as single_steps
+from experiments import operations as computed
+from experiments import regime_tables as regime
 from experiments import verdicts as claims
 from experiments.stored import RESULTS, figures, markdown, rate, unpack
 from experiments.transfer_tables import harness, transfer, transfer_bits, transfer_ends
 from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.files import write_text
-from focus.model.solver import Solver
 from focus.report import paper
 from focus.report.plots import PALETTE
 
@@ -174,6 +175,16 @@ def _few() -> tuple[str, str, str]:
     )  # fmt: skip
 
 
+def _in_its_regime() -> str:
+    """FOCUS at the paper's length, K = 128."""
+    runs = [r for r in figures("campaign-primary")["runs"].values() if r["method"] == "focus"]
+    solved = [unpack(run["test"]["128"], run["n_test"]) for run in runs]
+    if len(runs) > 1:
+        return f"{100 * np.mean(solved):.1f} (mean of {len(runs)} seeds)"
+    low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
+    return rate({"exact": float(solved[0].mean()), "low": low, "high": high})
+
+
 def summary() -> str:
     """Our solvers beside the paper's, in short."""
     paper_rates = [
@@ -186,6 +197,10 @@ def summary() -> str:
                 "paper, FOCUS, K = 128 / 16", "Qwen3-1.7B", "121,407 / 900", *paper_rates,
             ],
             [
+                "FOCUS in the paper's regime, ours, K = 128", "none", "121,407", _in_its_regime(),
+                "–",
+            ],
+            [
                 "`sudoku-none`, `maze-none`, K = 128 / 16", "none", _MORE,
                 _at("sudoku-none", 128), _at("maze-none", 16),
             ],
@@ -194,8 +209,8 @@ def summary() -> str:
                 _at("sudoku-smollm2", 128), _at("maze-smollm2", 16),
             ],
             [
-                "`sudoku-trm`, `maze-trm`, K = 64 / 16", "none (TRM)", _MORE,
-                _at("sudoku-trm", 64), _at("maze-trm", 16),
+                "`sudoku-trm`, `maze-trm`, K = 128 / 16", "none (TRM)", _MORE,
+                _at("sudoku-trm", 128), _at("maze-trm", 16),
             ],
             ["TRM, its authors", "none (TRM)", *_PEERS["TRM, its authors"]],
             ["our updater on as few, K = 256 / 32", "none", *_few()],
@@ -206,8 +221,8 @@ def summary() -> str:
 def peers() -> str:
     """What others report, and ours from the same data or more."""
     ours = {
-        "`sudoku-trm` and `maze-trm`, one rollout, K = 64 / 16": (
-            _MORE, _at("sudoku-trm", 64), _at("maze-trm", 16)),
+        "`sudoku-trm` and `maze-trm`, one rollout, K = 128 / 16": (
+            _MORE, _at("sudoku-trm", 128), _at("maze-trm", 16)),
         "`sudoku-none` and `maze-none`, one rollout, K = 256 / 16": (
             _MORE, _at("sudoku-none", 256), _at("maze-none", 16)),
         "no language model, train alone, one rollout, K = 256 / 32": _few(),
@@ -230,63 +245,6 @@ def mini_runs() -> str:
 def verdicts(task: str) -> str:
     """The paper's claims, judged."""
     return claims.table(task)
-
-
-def choices(study: str = "choices") -> str:
-    """FOCUS in the paper's regime, a fifth of its length: what the paper leaves open."""
-    runs = figures(f"campaign-{study}")["runs"]
-    by_choice: dict[str, list[dict]] = {}
-    for name, run in runs.items():
-        by_choice.setdefault(name.rsplit("-", 2)[0], []).append(run)
-    steps = list(next(iter(runs.values()))["validation"])
-    rows = [["choice", "seeds", *(f"K = {int(k):,}" for k in steps)]]
-    for choice, own in by_choice.items():
-        cells = []
-        for k in steps:
-            shares = [100 * unpack(r["validation"][k], r["n_validation"]).mean() for r in own]
-            cells.append(f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})")
-        rows.append([choice, str(len(own)), *cells])
-    return markdown(rows)
-
-
-def long_rollouts() -> str:
-    """The paper's regime at full length: exact by K, and what the last steps change."""
-    steps, changes = ("16", "32", "64", "128", "256", "1024"), (("64", "128"), ("128", "1024"))
-    by_change = (f"{one} to {int(other):,}" for one, other in changes)
-    rows = [["method, seed", *(f"K = {int(k):,}" for k in steps), *by_change]]
-    for run in figures("campaign-primary")["runs"].values():
-        solved = {k: unpack(bits, run["n_test"]) for k, bits in run["test"].items()}
-        row = [f"{run['method']}, {run['seed']}"]
-        row += [f"{100 * solved[k].mean():.1f}" if k in solved else "–" for k in steps]
-        for fewer, more in changes:
-            if more not in solved:
-                row.append("–")
-                continue
-            gain, low, high = (100 * v for v in paired_difference(solved[more], solved[fewer]))
-            row.append(f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]")
-        rows.append(row)
-    return markdown(rows)
-
-
-def memorised() -> str:
-    """A full-length run on puzzles that it was trained on, and on others."""
-    kinds = figures("memorised")["kinds"]
-    steps = list(next(iter(kinds.values()))["exact"])
-    rows = [["puzzles", "n", *(f"K = {k}" for k in steps)]]
-    for name, kind in kinds.items():
-        solved = [int(unpack(kind["exact"][k], kind["n"]).sum()) for k in steps]
-        bounds = [wilson_interval(count, kind["n"]) for count in solved]
-        rates = (
-            f"{100 * count / kind['n']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-            for count, (low, high) in zip(solved, bounds, strict=True)
-        )
-        rows.append([name, str(kind["n"]), *rates])
-    return markdown(rows)
-
-
-def one_step() -> str:
-    """What a single step on chosen states is worth."""
-    return single_steps.table(figures("one-step"))
 
 
 def changes(task: str) -> str:
@@ -354,52 +312,6 @@ def methods(name: str) -> str:
 def method_paths(name: str) -> str:
     """The paths that methods on mazes find."""
     return compared.paths_table(figures(f"methods-{name}"))
-
-
-def _stored_retries() -> list[dict]:
-    return json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8"))
-
-
-def symmetry_retries() -> str:
-    """Exact rates when puzzles that break the rules are retried under symmetries."""
-    rows = [["solver", "n", "K of a try", "retries at most", "exact", "tries of a puzzle"]]
-    for retried in _stored_retries():
-        for result in retried["results"]:
-            rows.append(
-                [
-                    f"`{retried['checkpoint']}`", f"{retried['n']:,}", str(retried["steps"]),
-                    str(result["symmetry_retries"]), rate(result), f"{result['rollouts']:.2f}",
-                ]
-            )  # fmt: skip
-    return markdown(rows)
-
-
-def operations() -> str:
-    """What an updater and a TRM reach for what they compute."""
-    rows = [["solver", "steps", "exact", "billion operations a puzzle"]]
-    for name in ("sudoku-none", "sudoku-trm"):
-        stored = figures(name)
-        billions = Solver.from_pretrained(name).updater.step_flops() / 1e9
-        for result in stored["test"]:
-            steps = result["steps"]
-            rows.append([f"`{name}`", f"{steps}", rate(result), f"{steps * billions:.0f}"])
-        looks = [(int(k), text) for k, text in stored["exact_by_puzzle"].items()]
-        ends = [
-            next((k for k, text in looks if text[n] == "1"), None) for n in range(len(looks[0][1]))
-        ]
-        hits, most = sum(end is not None for end in ends), looks[-1][0]
-        low, high = wilson_interval(hits, len(ends))
-        mean = float(np.mean([end or most for end in ends]))
-        what = f"at most {most}, {mean:.1f} on average"
-        exact = rate({"exact": hits / len(ends), "low": low, "high": high})
-        rows.append([f"`{name}`, early stop", what, exact, f"{mean * billions:.0f}"])
-        for retried in _stored_retries():
-            if retried["checkpoint"] == name:
-                last, of_each = retried["results"][-1], retried["steps"]
-                mean = of_each * last["rollouts"]
-                what = f"{last['symmetry_retries']} retries of {of_each}, {mean:.0f} on average"
-                rows.append([f"`{name}`", what, rate(last), f"{mean * billions:.0f}"])
-    return markdown(rows)
 
 
 def speed() -> str:
@@ -477,12 +389,11 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    summary, peers, verdicts, choices, long_rollouts, memorised, one_step, sudoku, changes,
-    controls, with_and_without,
-    methods, method_paths, answer_decay,
-    symmetry_retries, operations, maze, maze_paths, maze_larger, transfer, transfer_ends,
-    transfer_bits, harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu,
-    foundations, mini_runs,
+    summary, peers, verdicts, regime.choices, regime.long_rollouts, regime.memorised,
+    regime.one_step, regime.carried_on, regime.gradient_noise, sudoku, changes, controls,
+    with_and_without, methods, method_paths, answer_decay, computed.symmetry_retries,
+    computed.operations, maze, maze_paths, maze_larger, transfer, transfer_ends, transfer_bits,
+    harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
 
@@ -497,10 +408,8 @@ def fill(text: str) -> str:
     return re.sub(r"<!-- (\w+(?: [\w-]+)?) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
 
 
-def draw(file: Path) -> None:
-    """Validation accuracy over seconds of training."""
-    figure = Figure(figsize=(5.6, 3.0))
-    axis = figure.subplots()
+def _draw_curves(axis: Axes) -> None:
+    """Validation accuracy over minutes of training."""
     for (name, label), marker, colour in zip(_CURVES.items(), "os^vD", PALETTE, strict=False):
         points = [line for line in _curve(name) if line.get("validation")]
         axis.plot(
@@ -511,6 +420,13 @@ def draw(file: Path) -> None:
     axis.set_xlabel("minutes of training on one H200, compilation included")
     axis.set_ylabel("exact, % (K = 128 unless named)")
     axis.set_ylim(0, 100)
+
+
+def draw(file: Path, contents: Callable[[Axes], None]) -> None:
+    """A figure of one plot."""
+    figure = Figure(figsize=(5.6, 3.0))
+    axis = figure.subplots()
+    contents(axis)
     axis.grid(alpha=0.3)
     axis.legend(frameon=False, fontsize="small")
     with matplotlib.rc_context({"svg.hashsalt": "focus", "font.size": 8}):
@@ -518,10 +434,11 @@ def draw(file: Path) -> None:
 
 
 def main() -> None:
-    """Write the tables and the figure."""
+    """Write the tables and the figures."""
     for page in PAGES:
         write_text(page, fill(page.read_text(encoding="utf-8")))
-    draw(DOCS / "figures" / "sudoku-time.svg")
+    draw(DOCS / "figures" / "sudoku-time.svg", _draw_curves)
+    draw(DOCS / "figures" / "sudoku-operations.svg", computed.draw)
 
 
 if __name__ == "__main__":

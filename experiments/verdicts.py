@@ -3,9 +3,9 @@
 python -m experiments.verdicts
 
 A claim is that one method solves more test puzzles than another. It is judged in the paper's own
-regime (`experiments/campaign.py`) where both methods have runs of two common seeds or more,
-otherwise in short runs of ours (`experiments/methods.py`). docs/LOG.md had the rules before the
-campaign:
+regime (`experiments/campaign.py`) where both methods have runs of two common seeds or more; else in
+the same regime with gradients that are not scaled between steps, as the first runs had them; else
+in short runs of ours (`experiments/methods.py`). docs/LOG.md had the rules before the campaign:
 
 - confirmed: the 95 % interval of the effect lies above 0, and its corrected p-value below 0.05;
   "but smaller" where the interval also lies below half of the paper's effect;
@@ -33,6 +33,7 @@ from focus.evaluation.statistics import effect_over_seeds, holm
 from focus.report import paper
 
 PAPERS, SHORT = "the paper's regime", "short runs"
+UNSCALED = f"{PAPERS}, gradients unscaled"
 Bits = dict[str, dict[int, dict[int, np.ndarray]]]  # by method, seed and K
 
 
@@ -75,7 +76,7 @@ class Verdict:
     def word(self) -> str:
         """The verdict in a word or two."""
         yes, no = ("seen", "not seen") if self.regime == SHORT else ("confirmed", "contradicted")
-        if self.regime == PAPERS and self.seeds < self.planned:
+        if self.regime != SHORT and self.seeds < self.planned:
             yes, no = f"{yes} (interim)", f"{no} (interim)"
         half = (self.claim.in_paper or 0.0) / 200
         if self.low > 0 and self.p < 0.05:
@@ -117,7 +118,10 @@ def _regimes(claim: Claim) -> Iterator[tuple[str, str, str]]:
         short = f"methods-{claim.task}-quick"
         yield SHORT, f"{short}-teacher", short
         return
-    yield PAPERS, f"campaign-{part}{suffix}", f"campaign-{part}{suffix}"
+    campaign = f"campaign-{part}{suffix}"
+    # Recurrent final-only lives on gradients that come from far.
+    yield PAPERS, campaign, campaign + "-unscaled" * (claim.worse == "recurrent")
+    yield UNSCALED, f"{campaign}-unscaled", f"{campaign}-unscaled"
     yield SHORT, f"methods-{claim.task}-quick", f"methods-{claim.task}-quick"
 
 
@@ -156,7 +160,7 @@ def verdicts(claims: Sequence[Claim] = CLAIMS) -> tuple[Verdict, ...]:
             pair = _pair(claim, stored_bits(better), stored_bits(worse))
             if pair is not None:
                 effect, low, high, p = effect_over_seeds(*pair)
-                study = STUDIES.get(better.removeprefix("campaign-"))
+                study = STUDIES.get(better.removeprefix("campaign-").removesuffix("-unscaled"))
                 planned = 0 if study is None else len(study.seeds)
                 judged.append(Verdict(claim, regime, effect, low, high, p, len(pair[0]), planned))
                 break

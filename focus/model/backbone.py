@@ -103,6 +103,7 @@ class LanguageModel(Backbone):
     def __init__(self, task: Task, config: BackboneConfig, width: int):
         super().__init__()
         model, codec = load_language_model(config.name)
+        self.codec = codec
         self.prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin, codec.decode)
         length = len(self.prompt.template)
         settings = typing.cast(Any, model).config
@@ -164,23 +165,33 @@ class LanguageModel(Backbone):
         return every_layer // self.model.config.num_hidden_layers if self.frozen else every_layer
 
     def read(self, x: Problem) -> Float[Tensor, "batch places hidden"]:
-        """Last hidden states at the cells (and at the prompt's end): one pass of the decoder."""
+        """Last hidden states at the cells (and at the prompt's end)."""
+        hidden = self.hidden(self.prompt.ids(x.grid))
+        places = self.prompt.readout[x.cell]
+        if self.summary is not None:
+            last = places.new_full((len(places), 1), hidden.shape[1] - 1)
+            places = torch.cat([places, last], 1)
+        return hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
+
+    def hidden(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
+        """Last hidden states of texts of one length: one pass of the decoder."""
         learning = torch.is_grad_enabled() and not self.frozen
         decoder = self.decoder()
         usual = decoder.config._attn_implementation
         if self.maskless:
             decoder.config._attn_implementation = _CAUSAL
         try:
-            with mixed_precision(x.grid.device), torch.set_grad_enabled(learning):
-                ids = self.prompt.ids(x.grid)
-                hidden = decoder(input_ids=ids, use_cache=False).last_hidden_state
+            with mixed_precision(ids.device), torch.set_grad_enabled(learning):
+                return decoder(input_ids=ids, use_cache=False).last_hidden_state
         finally:
             decoder.config._attn_implementation = usual
-        places = self.prompt.readout[x.cell]
-        if self.summary is not None:
-            last = places.new_full((len(places), 1), hidden.shape[1] - 1)
-            places = torch.cat([places, last], 1)
-        return hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
+
+    def vocabulary(
+        self, hidden: Float[Tensor, "batch length hidden"]
+    ) -> Float[Tensor, "batch length vocabulary"]:
+        """Logits of the next tokens, by the frozen head."""
+        with mixed_precision(hidden.device):
+            return self.model.get_output_embeddings()(hidden)
 
     def project(
         self, read: Float[Tensor, "batch places hidden"]

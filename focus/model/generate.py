@@ -15,6 +15,7 @@ from torch import Tensor
 
 from focus.errors import UserError
 from focus.model import static_generation
+from focus.model.pretrained import Codec
 from focus.model.static_generation import LOOK
 
 _MOST_ROWS = 2048
@@ -34,6 +35,20 @@ def batches(lengths: Sequence[int], size: int) -> list[list[int]]:
     not suffice shows at once."""
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     return [order[first : first + size] for first in range(0, len(order), size)]
+
+
+def prompt_ids(codec: Codec, text: str, thinking: bool) -> list[int]:
+    """As the model's chat template has it, else as plain text."""
+    if codec.chat is not None:
+        return codec.chat(text, thinking)
+    return [*codec.begin, *codec.encode(text + "\n\n")]
+
+
+def end_ids(model: Any, codec: Codec) -> list[int]:
+    """Tokens that end a completion."""
+    ends = getattr(model.generation_config, "eos_token_id", None)
+    more = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    return list(dict.fromkeys([codec.end, *more]))
 
 
 def complete(

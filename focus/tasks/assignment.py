@@ -68,6 +68,8 @@ class Assignment(Task):
     hard_fraction: float = 0.25  # share of the blanks that count as hard
     logit_bound: float = 20.0  # hard clip of the class logits
     candidates: bool = True  # context holds the classes that the givens leave open (ours)
+    # False, a control of ours: a language model alone tells the updater what is given
+    givens_shown: bool = True
     # what the updater sees of the answer beside its probabilities (ours); raw logits run away
     answer_features: AnswerFeatures = "log-probabilities"
     # Times that a language model reads the grid. Once is twice as fast; cells are then read before
@@ -268,8 +270,9 @@ class Assignment(Task):
     def context(self, x: Problem) -> Context:
         """Groups that the position does not tell, the given class, or the classes left open."""
         position = torch.stack([x.cell // self.columns, x.cell % self.columns], -1)
-        given = x.grid > 0
-        bits = one_hot(x.grid, self.classes + 1)[..., 1:].float()
+        grid = x.grid if self.givens_shown else torch.zeros_like(x.grid)
+        given = grid > 0
+        bits = one_hot(grid, self.classes + 1)[..., 1:].float()
         if self.candidates:
             left = (self.excluded(bits) == 0).float()
             bits = torch.where(given[..., None], bits, left)
@@ -293,6 +296,11 @@ class Assignment(Task):
     def clamp(
         self, z: Float[Tensor, "batch tokens channels"], x: Problem
     ) -> Float[Tensor, "batch tokens channels"]:
+        return self._with_givens(z, x) if self.givens_shown else z
+
+    def _with_givens(
+        self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
+    ) -> Float[Tensor, "*lead batch tokens channels"]:
         given = (one_hot((x.grid - 1).clamp(min=0), self.classes) * 2 - 1).to(z.dtype)
         return torch.where((x.grid > 0)[..., None], given * _GIVEN_LOGIT, z)
 
@@ -313,7 +321,7 @@ class Assignment(Task):
     def decode(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem
     ) -> Int[Tensor, "*lead batch tokens"]:
-        return z.argmax(-1)
+        return (z if self.givens_shown else self._with_givens(z, x)).argmax(-1)
 
     def open_tokens(self, x: Problem) -> Bool[Tensor, "batch tokens"]:
         return x.grid == 0
@@ -356,6 +364,8 @@ class Assignment(Task):
     def energy_terms(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem, y: AssignmentTarget
     ) -> dict[str, Float[Tensor, "*lead batch"]]:
+        if not self.givens_shown:
+            z = self._with_givens(z, x)
         log_p = z.float().log_softmax(-1)
         target = y.label.expand(log_p.shape[:-1])[..., None]
         blank = x.grid == 0

@@ -57,6 +57,16 @@ class TeacherConfig(Settings, section="teacher"):
 
 
 @dataclass(frozen=True)
+class TextKLConfig(Settings, section="text-kl"):
+    """Ordinary text held near what the language model wrote before training (ours)."""
+
+    # of the divergence, in nats per token, beside the loss of the puzzles; 0 = off
+    weight: Annotated[float, AtLeast(0)] = 0.0
+    texts: Annotated[int, AtLeast(1)] = 4  # of an update, in turn; there are 64
+    length: Annotated[int, AtLeast(2)] = 192  # tokens of a text, with its question
+
+
+@dataclass(frozen=True)
 class DeepSupervisionConfig(Settings, section="deep-supervision"):
     """How long puzzles and their states stay; TRM's values where it is used."""
 
@@ -92,6 +102,7 @@ class RunConfig(Settings):
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     curation: CurationConfig = field(default_factory=CurationConfig)
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
+    text_kl: TextKLConfig = field(default_factory=TextKLConfig)
     deep_supervision: DeepSupervisionConfig = field(default_factory=DeepSupervisionConfig)
     # updates whose puzzles the language model encodes at once
     encode_batches: Annotated[int, AtLeast(1)] = 1
@@ -144,6 +155,11 @@ class RunConfig(Settings):
             raise UserError(
                 "encode-batches and updates-per-encode are for solvers with a language model and "
                 "optimizer.accumulate 1"
+            )
+        if self.text_kl.weight and (self.encode_interval > 1 or not reads):
+            raise UserError(
+                "text-kl.weight is for solvers with a language model, and encode-batches and "
+                "updates-per-encode 1"
             )
         supervision = self.deep_supervision
         if supervision.depths and not (supervision.steps and self.solver.answer == "trm"):

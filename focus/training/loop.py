@@ -28,6 +28,7 @@ from focus.training.sampler import Sampler
 from focus.training.schedule import Scheduled, scheduled
 from focus.training.state import load_state, optimizer_tensors, restore_optimizer, save_state
 from focus.training.step_runner import StepRunner
+from focus.training.text_kl import make_text_kl
 from focus.training.trackers import check_tracker
 
 _SAVED = ".saved"  # a file that tells that there was a state
@@ -73,6 +74,7 @@ class Trainer:
         self.model = build_model(config.task, config.solver)
         announce(fit_memory(self.model, config, device, processes.count))
         self.model.to(device)
+        self.text_kl = make_text_kl(self.model, config, device)
         if config.compile and device != "cpu":
             self.model.compile_parts()
         self.puzzles = puzzles or load_puzzles(config, device, progress)
@@ -83,7 +85,7 @@ class Trainer:
         )
         sampler = Sampler(rows, self.puzzles.own_rows, config)
         self.step_runner = StepRunner(
-            self.model, sampler, objective, config, device, processes.rank
+            self.model, sampler, objective, config, device, processes.rank, self.text_kl
         )
         self.metrics = MetricsFile(self.folder, config)
         self.update, self.best, self.seconds = 0, -1.0, 0.0
@@ -181,6 +183,8 @@ class Trainer:
             line = self._line()
             if validating:
                 line["validation"] = self.validate()
+                if self.text_kl is not None:
+                    line["text_kl"] = self.text_kl.measure()
             self.seconds = time.monotonic() - self._begun
             line["seconds"] = round(self.seconds, 2)
             if self.processes.first:

@@ -11,7 +11,11 @@ from dataclasses import dataclass
 
 import torch
 
-from focus.model.backbone import recompute_activations, recomputes_activations
+from focus.model.backbone import (
+    activation_bytes,
+    recompute_activations,
+    recomputes_activations,
+)  # fmt: skip
 from focus.model.base import Model
 from focus.training.config import RunConfig
 
@@ -57,10 +61,16 @@ def estimate_memory(model: Model, config: RunConfig, processes: int = 1) -> Memo
     rollouts = model.rollout_bytes(config.steps, replayed_steps, kept_states)
     recorded = _RECORDED if config.capture and config.solver.answer != "written" else 1
     ahead = config.encode_interval > 1 or recomputes_activations(model)
+    read = config.encode_batches * batch * model.encoder_bytes()
+    text = config.text_kl
+    if text.weight:  # float32 over the vocabulary: logits, both distributions, a gradient
+        language_model = model.language_model
+        tokens = text.length * language_model.config.vocab_size
+        read += text.texts * (activation_bytes(language_model, text.length) + 16 * tokens)
     return MemoryEstimate(
         weights / _GIB,
         4 * copies * trained / _GIB,
-        (1 if ahead else recorded) * config.encode_batches * batch * model.encoder_bytes() / _GIB,
+        (1 if ahead else recorded) * read / _GIB,
         recorded * batch * rollouts / _GIB,
     )
 

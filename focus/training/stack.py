@@ -149,8 +149,8 @@ def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
     )  # fmt: skip
     if ours.kind != "adamw" or ours.accumulate > 1 or config.patience:
         return "runs of a stack have optimizer.kind adamw, optimizer.accumulate 1 and patience 0"
-    if config.encode_interval > 1:
-        return "runs of a stack have encode-batches 1 and updates-per-encode 1"
+    if config.encode_interval > 1 or config.text_kl.weight:
+        return "runs of a stack have encode-batches 1, updates-per-encode 1 and text-kl.weight 0"
     if config.replay.method != first.replay.method and not (
         config.replay.selects and first.replay.selects
     ):

@@ -22,6 +22,7 @@ from focus.training.objectives import Objective
 from focus.training.optimizer import Optimizer
 from focus.training.sampler import Sampler
 from focus.training.schedule import Scheduled
+from focus.training.text_kl import TextKL
 
 _RANKS_APART = 1 << 40  # between the dropout seeds of processes
 
@@ -31,9 +32,10 @@ class StepRunner:
 
     def __init__(
         self, model: Model, sampler: Sampler, objective: Objective, config: RunConfig,
-        device: str, rank: int = 0,
+        device: str, rank: int = 0, text_kl: TextKL | None = None,
     ):  # fmt: skip
         self.model, self.sampler, self.objective = model, sampler, objective
+        self.text_kl = text_kl if rank == 0 else None  # gradients of all processes are added
         self.config, self.device, self.rank = config, device, rank
         self.optimizer = Optimizer(model, config.optimizer)
         self.metric_sums = MetricSums(config.curation.candidates, device)
@@ -89,6 +91,8 @@ class StepRunner:
         """Pass what the last updates found back through the language model."""
         if self.encoder_cache is not None:
             self.encoder_cache.backward(updates)
+            if self.text_kl is not None:
+                self._text_loss(self.text_kl).backward()
 
     def finish(self, processes: int, *names: str) -> None:
         """Clip, move the weights of the named parts (all by default) and their average."""
@@ -109,12 +113,18 @@ class StepRunner:
         # [22] and [25] of Algorithm 1: the sum over all mini-batches, over their examples.
         loss = (losses.base + config.replay.weight * losses.auxiliary).sum()
         loss = loss / config.optimizer.batch
+        if self.text_kl is not None and cache is None:
+            loss = loss + self._text_loss(self.text_kl)
         loss.backward()
         if cache is not None and hidden is not None and hidden.grad is not None:
             cache.accumulate_grad(self.slot, hidden.grad)
         losses = self.objective.after_backward(batch, losses, stage)
         self.finite.logical_and_(loss.isfinite())
         self.metric_sums.add_batch(loss, losses, defect_at_rest(stage.h, config.curation.rho))
+
+    def _text_loss(self, text_kl: TextKL) -> Tensor:
+        """This mini-batch's part of it."""
+        return text_kl.loss(self.update) / self.config.optimizer.accumulate
 
     def move_weights(self, processes: int = 1, names: tuple[str, ...] = ()) -> None:
         """What ends an update, once its gradients are there."""

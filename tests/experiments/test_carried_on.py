@@ -32,7 +32,7 @@ def call(monkeypatch, *words: str) -> None:
 def test_without_a_change_it_is_the_run_itself_and_changes_differ(run, tmp_path, monkeypatch):
     monkeypatch.setattr(carried_on, "RESULTS", tmp_path)
     saved = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
-    words = ("--until", "8", "--every", "4", "--only", "as-is", "half-rate", "no-replay")
+    words = ("--until", "8", "--every", "4", "--only", "as-is", "half-rate", "no-dropout")
     call(monkeypatch, str(run), *words)
     runs = json.loads((tmp_path / "carried-on.json").read_text())["runs"]
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == saved

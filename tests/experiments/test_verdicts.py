@@ -8,7 +8,7 @@ import pytest
 from experiments import verdicts
 from experiments.campaign import STUDIES
 from experiments.stored import pack
-from experiments.verdicts import CLAIMS, PAPERS, SHORT, Claim
+from experiments.verdicts import CLAIMS, PAPERS, SHORT, UNSCALED, Claim
 from focus.evaluation.statistics import (
     crossed_bootstrap,
     effect_over_seeds,
@@ -65,8 +65,21 @@ def test_a_small_effect_with_few_seeds_is_undecided(results):
 
 def test_a_real_effect_far_below_the_papers_is_confirmed_but_smaller(results):
     claim = Claim("FOCUS above Recurrent", "sudoku", "focus", "recurrent")  # +57.2 in the paper
-    store(results / "campaign-secondary.json", {"focus": 0.55, "recurrent": 0.45})
-    assert verdicts.verdicts((claim,))[0].word == "confirmed, but smaller"
+    store(results / "campaign-secondary.json", {"focus": 0.55})
+    store(results / "campaign-secondary-unscaled.json", {"focus": 0.1, "recurrent": 0.45})
+    found = verdicts.verdicts((claim,))[0]
+    assert (found.regime, found.word) == (PAPERS, "confirmed, but smaller")
+    assert found.effect > 0  # against FOCUS as the recipe has it
+
+
+def test_runs_with_unscaled_gradients_stand_in_for_those_of_the_recipe(results):
+    store(results / "campaign-primary-unscaled.json", {"focus": 0.55, "random": 0.45}, 3)
+    found = verdicts.verdicts((RANDOM,))[0]
+    assert (found.regime, found.word) == (UNSCALED, "confirmed (interim)")
+    store(results / "campaign-primary.json", {"focus": 0.45, "random": 0.45})
+    verdicts.stored_bits.cache_clear()
+    verdicts.verdicts.cache_clear()
+    assert verdicts.verdicts((RANDOM,))[0].regime == PAPERS
 
 
 def test_a_claim_of_the_primary_study_is_not_judged_by_the_secondary_one(results):

@@ -52,6 +52,23 @@ def test_energy_equals_the_definition(task, seed):
     )
 
 
+def test_without_the_givens_all_puzzles_look_alike_and_only_blanks_are_judged():
+    hidden = Sudoku(box=2, givens_shown=False)
+    x, y = batch(hidden, count=4)
+    assert len(x.grid.unique(dim=0)) == 4
+    z = random_state(hidden, x, 1)
+    same = [hidden.context(x).bits, hidden.context(x).category.float(), hidden.initial(x)]
+    assert all(torch.equal(part, part[:1].expand_as(part)) for part in same)
+    assert torch.equal(hidden.clamp(z, x), z)  # the step that follows sees nothing of them
+    shown = Sudoku(box=2)
+    torch.testing.assert_close(hidden.energy(z, x, y), shown.energy(shown.clamp(z, x), x, y))
+    blanks = shown.solved_state(x, y) * (x.grid == 0)[..., None]
+    assert hidden.exact(blanks, x, y).all()
+    assert not shown.exact(blanks, x, y).any()
+    answer = hidden.decode(blanks, x)
+    assert hidden.obeys(answer, x).all()
+
+
 def test_candidates_are_the_digits_the_givens_leave_open():
     task = Sudoku()
     question = task.parse(PUZZLE)

@@ -1,8 +1,8 @@
 """Six compiled updates with dropout, with and without CUDA graphs. Run as a program on a GPU.
 
-With a language model, whose projections are joined where its layers are compiled, also without
-compilation. A test runs this in a process of its own: the compiler cannot see through the check of
-shapes that tests switch on.
+With a language model, whose projections are joined where its layers are compiled and whose text is
+held, also without compilation. A test runs this in a process of its own: the compiler cannot see
+through the check of shapes that tests switch on.
 """
 
 import tempfile
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from focus.training.config import TextKLConfig
 from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
 
@@ -18,6 +19,8 @@ from tests.training.samples import tiny_run
 def losses(backbone: str, dropout: float, device: str, **how: bool) -> list[float]:
     """Of all updates of a run."""
     config = replace(tiny_run("sudoku", backbone, updates=6), **how)
+    if backbone != "none":
+        config = replace(config, text_kl=TextKLConfig(1.0, length=160))
     solver = replace(
         config.solver, updater=replace(config.solver.updater, dropout=dropout),
         backbone=replace(config.solver.backbone, lora_dropout=0.0),

@@ -19,7 +19,9 @@ def a_run(
     task: str = "sudoku", backbone: str = "none", structure: str = "bias",
 ) -> RunConfig:  # fmt: skip
     config = tiny_run(task, backbone, updates=updates, method=method)
-    updater = replace(config.solver.updater, dropout=dropout, structure=structure)
+    updater = replace(
+        config.solver.updater, dropout=dropout, structure=structure, bptt_gradient_scale=0.8
+    )  # fmt: skip
     encoder = replace(config.solver.backbone, lora_dropout=dropout)
     return replace(
         config, seed=seed, solver=replace(config.solver, updater=updater, backbone=encoder),

@@ -18,10 +18,10 @@ from focus.evaluation.statistics import ratio_intervals
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.items import Item
-from focus.evaluation.transfer.run import Progress, Settings, claim_missing, end_ids, prompt_ids
+from focus.evaluation.transfer.run import Progress, Settings, claim_missing
 from focus.evaluation.transfer.store import Bits, Store
 from focus.evaluation.transfer.variants import Variant, load_variant
-from focus.model.generate import BYTES_READING, batches
+from focus.model.generate import BYTES_READING, batches, end_ids, prompt_ids
 
 Measured = dict[str, dict[str, list[Bits]]]  # by variant and benchmark, in the order of items
 _AT_ONCE = 256  # tokens whose logits are float32 at a time

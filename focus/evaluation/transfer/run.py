@@ -15,8 +15,7 @@ from focus.evaluation.transfer.equality import judge_answers
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.store import Bits, Scored, Store, Written
 from focus.evaluation.transfer.variants import Variant, load_variant
-from focus.model.generate import batch_size, batches, complete_in_pieces
-from focus.model.pretrained import Codec
+from focus.model.generate import batch_size, batches, complete_in_pieces, end_ids, prompt_ids
 from focus.model.static_generation import LOOK
 
 _LOOKS_BEFORE_A_FORECAST = 3  # at a batch; its first has the reading of the prompts
@@ -120,20 +119,6 @@ def _sources(
             items = list({**items_by_id, **{item.id: item for item in items}}.values())
         sources[benchmark.source] = benchmark, items
     return sources
-
-
-def prompt_ids(codec: Codec, text: str, thinking: bool) -> list[int]:
-    """As the model's chat template has it, else as plain text."""
-    if codec.chat is not None:
-        return codec.chat(text, thinking)
-    return [*codec.begin, *codec.encode(text + "\n\n")]
-
-
-def end_ids(model, codec: Codec) -> list[int]:
-    """Tokens that end a completion."""
-    ends = getattr(model.generation_config, "eos_token_id", None)
-    more = ends if isinstance(ends, list) else [] if ends is None else [ends]
-    return list(dict.fromkeys([codec.end, *more]))
 
 
 def score(

@@ -20,9 +20,9 @@ from focus.errors import UserError
 from focus.evaluation.statistics import ratio_intervals
 from focus.evaluation.transfer import BENCHMARKS, likelihood
 from focus.evaluation.transfer.likelihood import compare, reference_bits, table
-from focus.evaluation.transfer.run import end_ids, prompt_ids
 from focus.evaluation.transfer.store import Bits, Store
 from focus.evaluation.transfer.variants import Variant, load_variant
+from focus.model.generate import end_ids, prompt_ids
 from focus.model.install import SMOLLM2, installed
 from focus.model.pretrained import load_language_model
 from tests.conftest import ASSETS

@@ -1,0 +1,99 @@
+"""What solvers of Sudoku reach for what they compute, for `experiments/results_page.py`."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from experiments.stored import RESULTS, figures, markdown, rate
+from focus.model.solver import Solver
+from focus.report.plots import PALETTE
+
+_SOLVERS = ("sudoku-none", "sudoku-trm")
+_PUBLISHED_TRM = (16, 87.4)  # steps and exact, from 1,000 puzzles (arXiv 2510.04871)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """An exact rate, and the steps that it takes on average."""
+
+    how: str  # plain, early stop or retries
+    what: str
+    result: dict
+    steps: float
+
+
+def _stored_retries() -> list[dict]:
+    return json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8"))
+
+
+def symmetry_retries() -> str:
+    """Exact rates when puzzles that break the rules are retried under symmetries."""
+    rows = [["solver", "n", "K of a try", "retries at most", "exact", "tries of a puzzle"]]
+    for retried in _stored_retries():
+        for result in retried["results"]:
+            rows.append(
+                [
+                    f"`{retried['checkpoint']}`", f"{retried['n']:,}", str(retried["steps"]),
+                    str(result["symmetry_retries"]), rate(result), f"{result['rollouts']:.2f}",
+                ]
+            )  # fmt: skip
+    return markdown(rows)
+
+
+def _reached(name: str) -> Iterator[Reached]:
+    stored = figures(name)
+    for result in stored["test"]:
+        yield Reached("plain", f"{result['steps']}", result, result["steps"])
+    for result in stored.get("early_stop", ()):
+        what = f"at most {result['steps']:,}, {result['taken']:.1f} on average"
+        yield Reached("early stop", what, result, result["taken"])
+    for retried in _stored_retries():
+        if retried["checkpoint"] == name:
+            result = retried["results"][-1]
+            mean = result.get("taken", retried["steps"] * result["rollouts"])
+            retries = result["symmetry_retries"]
+            what = f"{retries} retries of {retried['steps']}, {mean:.0f} on average"
+            yield Reached("retries", what, result, mean)
+
+
+def _billions(name: str) -> float:
+    """Operations of a step, in billions."""
+    return Solver.from_pretrained(name).updater.step_flops() / 1e9
+
+
+def operations() -> str:
+    """What an updater and a TRM reach for what they compute."""
+    rows = [["solver", "steps", "exact", "billion operations a puzzle"]]
+    for name in _SOLVERS:
+        each = _billions(name)
+        for point in _reached(name):
+            solver = f"`{name}`" + ", early stop" * (point.how == "early stop")
+            rows.append([solver, point.what, rate(point.result), f"{point.steps * each:.0f}"])
+    return markdown(rows)
+
+
+def draw(axis: Axes) -> None:
+    """Puzzles that are not solved, over operations, both on logarithmic scales."""
+    marks = {"plain": "o", "early stop": "s", "retries": "^"}
+    for name, colour in zip(_SOLVERS, PALETTE, strict=False):
+        each, points = _billions(name), list(_reached(name))
+        for how, mark in marks.items():
+            own = [point for point in points if point.how == how]
+            if own:
+                axis.plot(
+                    [point.steps * each for point in own],
+                    [100 * (1 - point.result["exact"]) for point in own],
+                    mark + "-" * (how == "plain"), ms=4, lw=1.2, color=colour,
+                    label=name if how == "plain" else f"{name}, {how}",
+                )  # fmt: skip
+    steps, exact = _PUBLISHED_TRM
+    axis.plot(
+        steps * _billions("sudoku-trm"), 100 - exact, "x", color="black",
+        label="TRM as published, from 1,000 puzzles",
+    )  # fmt: skip
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("billion operations a puzzle, on average")
+    axis.set_ylabel("not solved, %")

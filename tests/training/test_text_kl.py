@@ -1,0 +1,116 @@
+"""The term that holds ordinary text near what the language model wrote before training."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from focus.cli import main
+from focus.errors import UserError
+from focus.training.config import TextKLConfig
+from focus.training.loop import Trainer
+from tests.training.samples import tiny_run
+
+
+def a_run(weight: float, updates: int = 4, accumulate: int = 1):
+    config = tiny_run("sudoku", "tiny-llama", updates=updates)
+    optimizer = replace(
+        config.optimizer, accumulate=accumulate, lora_learning_rate=5e-3, warmup=1
+    )  # fmt: skip
+    text_kl = TextKLConfig(weight, texts=8, length=160)
+    return replace(config, optimizer=optimizer, text_kl=text_kl)
+
+
+def move_adapter(trainer: Trainer) -> None:
+    for name, weight in trainer.model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.5)
+
+
+def test_a_fresh_adapter_has_moved_nothing_and_a_trained_one_has(tmp_path):
+    trainer = Trainer(a_run(1.0), tmp_path)
+    text_kl = trainer.text_kl
+    assert text_kl is not None
+    assert text_kl.measure() == pytest.approx(0, abs=1e-6)
+    move_adapter(trainer)
+    moved = text_kl.measure()
+    assert moved > 1e-3
+    # By its definition, text by text, from the model's own logits.
+    model = text_kl.backbone.language_model.eval()
+    with torch.no_grad(), model.disable_adapter():
+        before = model(input_ids=text_kl.ids).logits.double().log_softmax(-1)
+    with torch.no_grad():
+        now = model(input_ids=text_kl.ids).logits.double().log_softmax(-1)
+    expected = (before.exp() * (before - now)).sum(-1)[text_kl.written].mean()
+    assert moved == pytest.approx(float(expected), rel=1e-3)
+
+
+def test_what_counts_is_what_the_model_wrote_and_its_end(tmp_path):
+    trainer = Trainer(a_run(1.0), tmp_path)
+    text_kl = trainer.text_kl
+    assert text_kl is not None
+    model = text_kl.backbone.language_model.eval()
+    with torch.no_grad():
+        greedy = model(input_ids=text_kl.ids).logits.argmax(-1)
+    following = torch.roll(text_kl.ids, -1, 1)
+    assert torch.equal(greedy[text_kl.written], following[text_kl.written])
+    assert text_kl.written.any(1).all()
+    assert not text_kl.written[:, 0].any()
+
+
+def test_the_term_keeps_the_text_and_the_run_is_resumed_exactly(tmp_path):
+    lines = {}
+    for name, weight in (("free", 1e-9), ("held", 100.0)):
+        Trainer(a_run(weight, updates=12), tmp_path / name).run()
+        text = (tmp_path / name / "metrics.jsonl").read_text()
+        lines[name] = json.loads(text.splitlines()[-1])
+    assert lines["held"]["text_kl"] < 0.5 * lines["free"]["text_kl"]
+    begun = Trainer(a_run(100.0, updates=12), tmp_path / "cut")
+    begun.begin()
+    for _ in range(6):
+        begun.train_update()
+        begun.after_update()
+    again = Trainer(a_run(100.0, updates=12), tmp_path / "cut")
+    again.resume()
+    again.run()
+    last = json.loads((tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()[-1])
+    assert {**last, "seconds": 0} == {**lines["held"], "seconds": 0}
+
+
+def test_mini_batches_share_the_term(tmp_path):
+    sums = []
+    for accumulate in (1, 2):
+        trainer = Trainer(a_run(1.0, accumulate=accumulate), tmp_path / str(accumulate))
+        torch.manual_seed(1)
+        move_adapter(trainer)
+        trainer.model.eval()
+        with torch.no_grad():
+            term = trainer.step_runner._text_loss(trainer.text_kl)
+        sums.append(float(term) * accumulate)
+    assert sums[0] > 1e-3
+    assert sums[0] == pytest.approx(sums[1], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["--text-kl.weight", "1"], "language model"),
+        (["--text-kl.weight", "-1"], "text-kl.weight"),
+    ],
+)
+def test_bad_settings_are_one_line(tmp_path, capsys, changes, said):
+    words = ["train", "mini-sudoku", "--out", str(tmp_path / "run"), *changes]
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_question_that_does_not_fit_is_refused(tmp_path):
+    config = replace(a_run(1.0), text_kl=TextKLConfig(1.0, length=4))
+    with pytest.raises(UserError, match=r"text-kl\.length must be above"):
+        Trainer(config, tmp_path)
+    frozen = replace(config.solver, backbone=replace(config.solver.backbone, frozen=True))
+    with pytest.raises(UserError, match="train the adapter"):
+        Trainer(replace(config, solver=frozen), tmp_path)
