@@ -9,9 +9,9 @@ import tyro
 from focus.commands.output import print_json, progress
 from focus.errors import UserError
 from focus.evaluation import sandbox
-from focus.evaluation.transfer import BENCHMARKS, cards, find_benchmarks, likelihood
+from focus.evaluation.transfer import BENCHMARKS, cards, compare, find_benchmarks, likelihood
 from focus.evaluation.transfer.benchmark import Benchmark
-from focus.evaluation.transfer.compare import Results, average, comparisons, table
+from focus.evaluation.transfer.compare import Results
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.likelihood import Measured, measure
 from focus.evaluation.transfer.run import Settings, generate, score, summary
@@ -94,15 +94,18 @@ def transfer(
         summary(variant, benchmark, results[variant.name, benchmark.name])
         for variant in chosen_variants for benchmark in chosen_benchmarks
     ]  # fmt: skip
-    compared = comparisons(results)
-    averages = {v.name: average(summaries, v.name) for v in chosen_variants}
+    compared, of_seeds = compare.comparisons(results), compare.over_seeds(results)
+    averages = {v.name: compare.average(summaries, v.name) for v in chosen_variants}
     report = {
         "backbone": settings.backbone,
         "results": summaries,
         "compared": compared,
+        "over_seeds": of_seeds,
         "average": averages,
     }
-    text = table(summaries, compared)
+    text = compare.table(summaries, compared)
+    if of_seeds:
+        text += f"\n\n{compare.seeds_table(of_seeds)}"
     write_text(folder / "results.json", json_text(report, indent=1) + "\n")
     write_text(folder / "table.md", text + "\n")
     _write_cards(folder / "cards", chosen_variants, loaded, results)

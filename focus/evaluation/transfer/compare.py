@@ -1,8 +1,11 @@
 """Variants side by side: rates with intervals, paired tests against the baseline, the average."""
 
+import re
 from collections.abc import Sequence
 
-from focus.evaluation.statistics import mcnemar
+import numpy as np
+
+from focus.evaluation.statistics import effect_over_seeds, mcnemar
 from focus.evaluation.transfer import AVERAGED, BENCHMARKS
 from focus.evaluation.transfer.store import Scored
 
@@ -30,6 +33,74 @@ def comparisons(results: Results, baseline: str = "base") -> list[dict]:
                 "points": points, "p": p,
             })  # fmt: skip
     return rows
+
+
+def over_seeds(results: Results, baseline: str = "base") -> list[dict]:
+    """Variants that differ in a last number alone are seeds of one: their effects over all seeds.
+
+    Against the baseline, and against random adapters of several seeds; on each benchmark, and on
+    the average of the paper's four.
+    """
+    stems: dict[str, list[str]] = {}
+    for variant in dict.fromkeys(name for name, _ in results):
+        stems.setdefault(re.sub(r"-\d+$", "", variant), []).append(variant)
+    several = {stem: names for stem, names in stems.items() if len(names) > 1}
+    rows = []
+    for stem, names in several.items():
+        controls = {baseline: [baseline] * len(names)} | {
+            other: theirs for other, theirs in several.items()
+            if other.startswith("null-") and not stem.startswith("null-")
+        }  # fmt: skip
+        for control, theirs in controls.items():
+            seeds = min(len(names), len(theirs))
+            pairs = {
+                benchmark: pair for benchmark in BENCHMARKS
+                if (pair := _bits(results, benchmark, names[:seeds], theirs[:seeds])) is not None
+            }  # fmt: skip
+            parts = [pairs[name] for name in AVERAGED if name in pairs]
+            if len(parts) == len(AVERAGED):  # each benchmark counts as much as another
+                pairs["average"] = tuple(
+                    np.concatenate([side / side.shape[1] for side in sides], 1)
+                    * (sum(side.shape[1] for side in sides) / len(sides))
+                    for sides in zip(*parts, strict=True)
+                )
+            for benchmark, (ours, other) in pairs.items():
+                effect, low, high, p = effect_over_seeds(ours, other)
+                rows.append({
+                    "variant": stem, "against": control, "benchmark": benchmark, "seeds": seeds,
+                    "points": 100 * effect, "low": 100 * low, "high": 100 * high, "p": p,
+                })  # fmt: skip
+    return rows
+
+
+def _bits(
+    results: Results, benchmark: str, ours: Sequence[str], theirs: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Verdicts (seeds, items) of both sides, on the items that all of them have."""
+    lines = {name: results.get((name, benchmark)) for name in (*ours, *theirs)}
+    if not all(lines.values()):
+        return None
+    right = {name: {one.id: one.correct for one in own or ()} for name, own in lines.items()}
+    items = sorted(set.intersection(*(set(own) for own in right.values())))
+    sides = [
+        np.array([[right[name][i] for i in items] for name in n], float) for n in (ours, theirs)
+    ]
+    return (sides[0], sides[1]) if items else None
+
+
+def seeds_table(rows: Sequence[dict]) -> str:
+    """Markdown: what each variant gains over its seeds."""
+    lines = [
+        "| variant, seeds | against | benchmark | points [95 % interval] | p |",
+        "|---" * 5 + "|",
+    ]
+    for row in rows:
+        known = BENCHMARKS.get(row["benchmark"])
+        title = "average" if known is None else known.title
+        effect = f"{row['points']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
+        what = f"{row['variant']}, {row['seeds']}"
+        lines.append(f"| {what} | {row['against']} | {title} | {effect} | {row['p']:.2g} |")
+    return "\n".join(lines)
 
 
 def average(summaries: Sequence[dict], variant: str) -> float | None:

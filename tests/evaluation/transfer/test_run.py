@@ -11,12 +11,19 @@ from collections import Counter
 from types import SimpleNamespace
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from focus.cli import main
 from focus.errors import UserError
 from focus.evaluation import sandbox
-from focus.evaluation.transfer.compare import comparisons, paired, table
+from focus.evaluation.transfer.compare import (
+    comparisons,
+    over_seeds,
+    paired,
+    seeds_table,
+    table,
+)
 from focus.evaluation.transfer.store import Scored, Store, Written
 from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
@@ -225,6 +232,36 @@ def test_paired_counts_only_where_two_differ():
     assert p == 0.5
     results = {("base", "math"): _scored(1, 0), ("new", "math"): _scored(1, 1)}
     assert comparisons(results)[0]["points"] == 50.0
+
+
+def test_seeds_of_an_adapter_are_judged_together_and_against_random_ones():
+    rng = np.random.default_rng(0)
+    sizes = {"math": 300, "math-hard": 100, "cruxeval-o": 200, "cruxeval-i": 200}
+    rates = {"base": 0.5, "null-focus-1": 0.5, "null-focus-2": 0.5, "null-focus-3": 0.5}
+    rates |= {"focus-1": 0.7, "focus-2": 0.7, "focus-3": 0.7, "other-7": 0.9}
+    results = {
+        (name, benchmark): _scored(*(rng.random(size) < rate).tolist())
+        for name, rate in rates.items() for benchmark, size in sizes.items()
+    }  # fmt: skip
+    rows = over_seeds(results)
+    found = {(row["variant"], row["against"], row["benchmark"]): row for row in rows}
+    assert {(one, other) for one, other, _ in found} == {
+        ("focus", "base"), ("focus", "null-focus"), ("null-focus", "base")
+    }  # fmt: skip
+    ours = found["focus", "null-focus", "average"]
+    assert ours["seeds"] == 3
+    assert 0 < ours["low"] < ours["points"] < ours["high"]
+    # Benchmarks count alike, however many items they have.
+    each = [found["focus", "null-focus", name]["points"] for name in sizes]
+    assert ours["points"] == pytest.approx(np.mean(each))
+    control = found["null-focus", "base", "average"]
+    assert control["low"] < 0 < control["high"]
+    text = seeds_table(rows)
+    assert f"| focus, 3 | null-focus | average | {ours['points']:+.2f} [" in text
+    del results["focus-2", "math"]
+    assert ("focus", "base", "average") not in {
+        (row["variant"], row["against"], row["benchmark"]) for row in over_seeds(results)
+    }
 
 
 def test_the_table_marks_the_floor_and_leaves_gaps():
