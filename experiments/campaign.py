@@ -84,7 +84,6 @@ LONG_CHOICES: dict[str, Change] = {
     ),
     "no-dropout": _updater(dropout=0.0),
     "gradient-scale-0.8": _updater(bptt_gradient_scale=0.8),
-    "gradient-scale-1": _updater(bptt_gradient_scale=1.0),
     "fresh-symmetries": lambda config: replace(config, augment=True),
 }
 # Does the language model matter? Without its adapter; with givens that it alone can tell.
@@ -130,6 +129,7 @@ class Study:
     choices: tuple[str, ...] = ("as-is",)
     splits: tuple[str, ...] = ("test", "validation")  # that the last checkpoint is tested on
     teacher: str = ""  # its checkpoint
+    gradient_scale: float | None = None  # between steps, where it is not the recipe's
 
     def runs(self, data: str) -> Iterator[tuple[str, RunConfig]]:
         """Name and config of every run."""
@@ -140,6 +140,8 @@ class Study:
                     if self.teacher and config.step_weights != "final":  # for methods of curation
                         taught = replace(config.teacher, checkpoint=self.teacher)
                         config = replace(config, teacher=taught)
+                    if self.gradient_scale is not None:
+                        config = _updater(bptt_gradient_scale=self.gradient_scale)(config)
                     warmup = min(config.optimizer.warmup, self.updates // 5)
                     config = replace(
                         config, seed=seed, data=data,
@@ -152,7 +154,7 @@ class Study:
 
 STUDIES = {
     "choices": Study(
-        "sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES), ("validation",)
+        "sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES), ("validation",), gradient_scale=1.0
     ),
     "choices-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
@@ -163,21 +165,20 @@ STUDIES = {
     ),
     # As the paper has it: gradients go back through all steps of a rollout unscaled.
     "primary-unscaled": Study(
-        "sudoku", 50_000, ("focus", "random"), (1, 2, 3), ("gradient-scale-1",), teacher=TEACHER
+        "sudoku", 50_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER, gradient_scale=1.0
     ),
     "long-choices": Study(
         "sudoku", 50_000, ("focus",), (1, 2), ("fresh-symmetries",), teacher=TEACHER
     ),
     "secondary": Study(
         "sudoku", 16_667,
-        ("focus", "random", "no-replay", "energy-hard", "fixed-mix", "no-memory", "one-step",
-         "permuted", "easiest", "hardest"), (1, 2, 3),
+        ("focus", "random", "no-replay", "recurrent", "energy-hard", "fixed-mix", "no-memory",
+         "one-step", "permuted", "easiest", "hardest"), (1, 2, 3),
         teacher=TEACHER,
     ),
     "secondary-untaught": Study("sudoku", 16_667, ("focus",), (1, 2, 3)),
     "secondary-unscaled": Study(
-        "sudoku", 16_667, ("focus", "no-replay", "recurrent"), (1, 2, 3), ("gradient-scale-1",),
-        teacher=TEACHER,
+        "sudoku", 16_667, ("focus", "no-replay"), (1, 2, 3), teacher=TEACHER, gradient_scale=1.0
     ),
     # The paper's Table 1 for a real language model, and the same without one.
     "table1": Study(
@@ -300,7 +301,9 @@ def store(words: argparse.Namespace) -> None:
         seconds = round(lines[-1]["seconds"], 1)  # of all sittings
         known[file.parent.name] = {**run, "seconds": seconds, "training_exact": exact}
     study = STUDIES[words.study]
-    what = f"{study.recipe}, {study.updates:,} updates, last checkpoint"
+    scale = study.gradient_scale
+    scaled = "" if scale is None else f" with gradients scaled by {scale:g}"
+    what = f"{study.recipe}{scaled}, {study.updates:,} updates, last checkpoint"
     write_text(path, json.dumps({"what": what, "runs": known}, indent=1) + "\n")
 
 

@@ -58,9 +58,9 @@ def main() -> None:
     figures: dict = {"device": name, "runs": {}}
     with one_line("carried_on"):
         config = read_config(words.run / "config.json")
-        puzzles = load_puzzles(config, device)
         for change in words.only:
-            trainer = resumed(ALL_CHOICES[change](config), words.run, device, puzzles)
+            changed = ALL_CHOICES[change](config)
+            trainer = resumed(changed, words.run, device, load_puzzles(changed, device))
             if trainer.update >= words.until:
                 raise UserError(f"{words.run} is at update {trainer.update} already; raise --until")
             figures["runs"][change] = carry_on(trainer, words.until, words.every)

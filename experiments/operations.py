@@ -52,7 +52,7 @@ def _reached(name: str) -> Iterator[Reached]:
     for retried in _stored_retries():
         if retried["checkpoint"] == name:
             result = retried["results"][-1]
-            mean = result.get("taken", retried["steps"] * result["rollouts"])
+            mean = retried["steps"] * result["rollouts"]
             retries = result["symmetry_retries"]
             what = f"{retries} retries of {retried['steps']}, {mean:.0f} on average"
             yield Reached("retries", what, result, mean)

@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--trained", required=True, help="data, device and minutes, for the card")
     parser.add_argument("--steps", default="16,64,128", help="numbers of updates K of the test")
+    parser.add_argument("--early-stop", help="the same, stopped at answers that obey the rules")
     parser.add_argument("--control-steps", type=int, help="K of the controls; default validation's")
     parser.add_argument("--batch", type=int, help="puzzles at a time")
     parser.add_argument("--results-only", action="store_true", help="no weights: for a control")
@@ -72,6 +73,12 @@ def release(words: argparse.Namespace, folder: Path) -> None:
             notes["controls"][control] = result.summary()
     save_model(model, folder, config, notes, torch.bfloat16)
     figures = {**notes, "device": name, **_details(tested)}
+    if words.early_stop:
+        steps = [int(k) for k in words.early_stop.split(",")]
+        figures["early_stop"] = [
+            {**result.summary(), "exact_by_puzzle": _digits(result)}
+            for result in evaluate(model, table, steps, words.batch, early_stop=True)
+        ]
     write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
     lines = (words.run / "metrics.jsonl").read_text().splitlines()
     shown = [name for name in _CURVE if not (words.shared and name == "seconds")]
@@ -83,9 +90,14 @@ def release(words: argparse.Namespace, folder: Path) -> None:
         print(json.dumps(result))
 
 
+def _digits(result: Evaluation) -> str:
+    """1 for each puzzle that is solved, else 0."""
+    return "".join("01"[int(hit)] for hit in result.exact)
+
+
 def _details(tested: list[Evaluation]) -> dict:
     """Which puzzles are solved at each K, and what each K changes over the one before it."""
-    exact = {str(r.steps): "".join("01"[int(hit)] for hit in r.exact) for r in tested}
+    exact = {str(r.steps): _digits(r) for r in tested}
     changes = []
     for before, after in pairwise(tested):
         difference, low, high = paired_difference(after.exact, before.exact)

@@ -17,7 +17,7 @@ and *not seen* in place of *confirmed* and *contradicted*.
 
 Intervals are those of a bootstrap crossed over seeds and puzzles, and never narrower than Student's
 t over the seeds; p-values are corrected by Holm over all claims of a task, whether they have runs
-yet or not. A verdict in the paper's regime is interim until every seed of its study has run.
+yet or not. A verdict in the paper's regime is interim until every seed of the campaign has run.
 """
 
 import json
@@ -119,8 +119,7 @@ def _regimes(claim: Claim) -> Iterator[tuple[str, str, str]]:
         yield SHORT, f"{short}-teacher", short
         return
     campaign = f"campaign-{part}{suffix}"
-    # Recurrent final-only lives on gradients that come from far.
-    yield PAPERS, campaign, campaign + "-unscaled" * (claim.worse == "recurrent")
+    yield PAPERS, campaign, campaign
     yield UNSCALED, f"{campaign}-unscaled", f"{campaign}-unscaled"
     yield SHORT, f"methods-{claim.task}-quick", f"methods-{claim.task}-quick"
 

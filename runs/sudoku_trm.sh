@@ -9,5 +9,5 @@ mkdir -p "$out"
 
 focus train trm-sudoku-quick --out "$out/run" --resume --more-data extra "$puzzles"
 
-python -m experiments.release "$out/run" sudoku-trm --steps 1,4,8,16,32,64 \
+python -m experiments.release "$out/run" sudoku-trm --steps 1,4,8,16,32,64,128 --early-stop 256,1024 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_trm.sh)."

@@ -76,7 +76,7 @@ def words() -> list[tuple[Path, str]]:
         for what in ("FOCUS above Energy-Hard", "restoring the memory helps")
     ]  # fmt: skip
     published = f"{paper.source_rate('sudoku', paper.STUDIED, 'focus')}"
-    four = figures("campaign-primary-unscaled")["runs"]["gradient-scale-1-focus-1"]
+    four = figures("campaign-primary-unscaled")["runs"]["as-is-focus-1"]
     shared = four["seconds"] / four["together"] / 60
     alone = figures("campaign-primary")["runs"]["as-is-focus-1"]["seconds"] / 60
     trm = figures("sudoku-trm")

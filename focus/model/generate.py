@@ -86,7 +86,8 @@ def complete_in_pieces(
         if len(prompts) == 1:
             raise UserError(
                 f"a prompt of {len(prompts[0]):,} tokens and a completion of {cap:,} do not fit "
-                "into the GPU's memory; focus transfer can ask for fewer: --max-tokens"
+                "into the GPU's memory; ask for fewer: focus transfer --max-tokens, focus train "
+                "--text-kl.length"
             ) from error
     if not left:
         return

@@ -35,10 +35,15 @@ def fixed_mix(config: RunConfig) -> RunConfig:
 def recurrent(config: RunConfig) -> RunConfig:
     """Recurrent final-only: rollouts from s_0, loss on the last answer, no teacher.
 
-    Mazes are decoded by threshold; only the path's cells are learned.
+    Mazes are decoded by threshold; only the path's cells are learned. Its one loss has to reach the
+    first step: gradients are not scaled on the way, unless Muon's high rate needs it.
     """
+    updater = config.solver.updater
+    if config.optimizer.kind == "adamw":
+        updater = replace(updater, bptt_gradient_scale=1.0)
     return replace(
         config, task=config.task.answer_only(), step_weights="final",
+        solver=replace(config.solver, updater=updater),
         teacher=replace(config.teacher, checkpoint=""),
         replay=replace(config.replay, method="none", base_mixture=_FROM_START),
     )  # fmt: skip

@@ -347,7 +347,7 @@ class Assignment(Task):
     ) -> Float[Tensor, "batch tokens channels"]:
         """10-60 % of the blanks get a random wrong class; unit noise on logits of +-4."""
         share = 0.1 + 0.5 * uniform(keys, Stream.CORRUPT_0, 1)
-        wrong = uniform(keys, Stream.CORRUPT_1, self.cells) < share
+        wrong = (uniform(keys, Stream.CORRUPT_1, self.cells) < share) & (x.grid == 0)
         shift = 1 + (uniform(keys, Stream.CORRUPT_2, self.cells) * (self.classes - 1)).long()
         label = torch.where(wrong, (y.label + shift) % self.classes, y.label)
         noise = normal(keys, Stream.CORRUPT_3, self.cells, self.classes)

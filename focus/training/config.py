@@ -156,10 +156,16 @@ class RunConfig(Settings):
                 "encode-batches and updates-per-encode are for solvers with a language model and "
                 "optimizer.accumulate 1"
             )
-        if self.text_kl.weight and (self.encode_interval > 1 or not reads):
+        learns = reads and not self.solver.backbone.frozen
+        if self.text_kl.weight and (self.encode_interval > 1 or not learns):
             raise UserError(
-                "text-kl.weight is for solvers with a language model, and encode-batches and "
-                "updates-per-encode 1"
+                "text-kl.weight is for solvers that train the adapter of a language model, with "
+                "encode-batches and updates-per-encode 1"
+            )
+        if not getattr(self.task, "givens_shown", True) and not reads:
+            raise UserError(
+                "task.givens-shown False leaves it to a language model to tell the givens: choose "
+                "one, as in sudoku/smollm2-135m"
             )
         supervision = self.deep_supervision
         if supervision.depths and not (supervision.steps and self.solver.answer == "trm"):

@@ -108,6 +108,7 @@ class Trainer:
                 runner.encode(n, minibatch, rows)
                 self._accumulate(n, minibatch, rows, now)
                 runner.backward_encoder(1)
+            runner.hold_text()
             self._finish()
         else:
             self._update_between_encodings(n % config.encode_interval, now)
@@ -183,8 +184,6 @@ class Trainer:
             line = self._line()
             if validating:
                 line["validation"] = self.validate()
-                if self.text_kl is not None:
-                    line["text_kl"] = self.text_kl.measure()
             self.seconds = time.monotonic() - self._begun
             line["seconds"] = round(self.seconds, 2)
             if self.processes.first:
@@ -229,6 +228,8 @@ class Trainer:
         with torch.compiler.set_stance("force_eager"):  # other batch sizes than training's
             parts = processes.gather(evaluate(self.model, part, [config.eval_steps])[0])
         summary = join(parts).summary()
+        if self.text_kl is not None:
+            summary["text_kl"] = self.text_kl.measure()
         self.evals_without_gain += self.best > 0  # while nothing is solved, nothing can be lost
         exact, energy = summary["exact"], summary.get("energy")
         lower = energy is not None and (self.best_energy is None or energy < self.best_energy)

@@ -11,11 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
-from focus.model.backbone import (
-    activation_bytes,
-    recompute_activations,
-    recomputes_activations,
-)  # fmt: skip
+from focus.model.backbone import activation_bytes, recompute_activations, recomputes_activations
 from focus.model.base import Model
 from focus.training.config import RunConfig
 

@@ -91,8 +91,15 @@ class StepRunner:
         """Pass what the last updates found back through the language model."""
         if self.encoder_cache is not None:
             self.encoder_cache.backward(updates)
-            if self.text_kl is not None:
-                self._text_loss(self.text_kl).backward()
+
+    def hold_text(self) -> None:
+        """Add the gradient of the text term, where there is one: once an update."""
+        if self.text_kl is None:
+            return
+        if self.encoder_cache is None:
+            self.graphs.run("text", self._hold_text)
+        else:  # no graph can hold this language model
+            self._hold_text()
 
     def finish(self, processes: int, *names: str) -> None:
         """Clip, move the weights of the named parts (all by default) and their average."""
@@ -113,8 +120,6 @@ class StepRunner:
         # [22] and [25] of Algorithm 1: the sum over all mini-batches, over their examples.
         loss = (losses.base + config.replay.weight * losses.auxiliary).sum()
         loss = loss / config.optimizer.batch
-        if self.text_kl is not None and cache is None:
-            loss = loss + self._text_loss(self.text_kl)
         loss.backward()
         if cache is not None and hidden is not None and hidden.grad is not None:
             cache.accumulate_grad(self.slot, hidden.grad)
@@ -122,9 +127,12 @@ class StepRunner:
         self.finite.logical_and_(loss.isfinite())
         self.metric_sums.add_batch(loss, losses, defect_at_rest(stage.h, config.curation.rho))
 
-    def _text_loss(self, text_kl: TextKL) -> Tensor:
-        """This mini-batch's part of it."""
-        return text_kl.loss(self.update) / self.config.optimizer.accumulate
+    def _hold_text(self) -> None:
+        assert self.text_kl is not None
+        with mixed_precision(torch.device(self.device)):
+            loss = self.text_kl.loss(self.update)
+            loss.backward()
+        self.finite.logical_and_(loss.isfinite())
 
     def move_weights(self, processes: int = 1, names: tuple[str, ...] = ()) -> None:
         """What ends an update, once its gradients are there."""

@@ -6,6 +6,7 @@ Kullback-Leibler divergence from the model as it was to the model with its adapt
 """
 
 from importlib.resources import files
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -36,8 +37,9 @@ class TextKL:
         ends, longest = end_ids(model, codec), max(len(prompt) for prompt in prompts)
         if longest >= config.length:
             raise UserError(f"text-kl.length must be above {longest}, the tokens of the questions")
+        self.answer_length = config.length - longest
         with evaluating(model):
-            answers = complete(model, prompts, config.length - longest, ends, device)
+            answers = complete(model, prompts, self.answer_length, ends, device)
             self.ids = torch.full((len(prompts), config.length), codec.end)
             self.written = torch.zeros_like(self.ids, dtype=torch.bool)
             for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
@@ -78,7 +80,4 @@ def make_text_kl(model: Model, config: RunConfig, device: str) -> TextKL | None:
     """The term of a run that has one; the model is as it was before any training."""
     if not config.text_kl.weight:
         return None
-    backbone = model.ahead_encoder()
-    if not isinstance(backbone, LanguageModel) or backbone.frozen:
-        raise UserError("text-kl.weight is for solvers that train the adapter of a language model")
-    return TextKL(backbone, config.text_kl, device)
+    return TextKL(cast(LanguageModel, model.ahead_encoder()), config.text_kl, device)

@@ -65,11 +65,8 @@ def test_a_small_effect_with_few_seeds_is_undecided(results):
 
 def test_a_real_effect_far_below_the_papers_is_confirmed_but_smaller(results):
     claim = Claim("FOCUS above Recurrent", "sudoku", "focus", "recurrent")  # +57.2 in the paper
-    store(results / "campaign-secondary.json", {"focus": 0.55})
-    store(results / "campaign-secondary-unscaled.json", {"focus": 0.1, "recurrent": 0.45})
-    found = verdicts.verdicts((claim,))[0]
-    assert (found.regime, found.word) == (PAPERS, "confirmed, but smaller")
-    assert found.effect > 0  # against FOCUS as the recipe has it
+    store(results / "campaign-secondary.json", {"focus": 0.55, "recurrent": 0.45})
+    assert verdicts.verdicts((claim,))[0].word == "confirmed, but smaller"
 
 
 def test_runs_with_unscaled_gradients_stand_in_for_those_of_the_recipe(results):

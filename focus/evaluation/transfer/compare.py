@@ -36,15 +36,12 @@ def comparisons(results: Results, baseline: str = "base") -> list[dict]:
 
 
 def over_seeds(results: Results, baseline: str = "base") -> list[dict]:
-    """Variants that differ in a last number alone are seeds of one: their effects over all seeds.
+    """Variants that differ in a last number alone are seeds of one: their effect over all of them.
 
-    Against the baseline, and against random adapters of several seeds; on each benchmark, and on
-    the average of the paper's four.
+    Against the baseline, and against as many random adapters; on each benchmark, and on the average
+    of the paper's four.
     """
-    stems: dict[str, list[str]] = {}
-    for variant in dict.fromkeys(name for name, _ in results):
-        stems.setdefault(re.sub(r"-\d+$", "", variant), []).append(variant)
-    several = {stem: names for stem, names in stems.items() if len(names) > 1}
+    several = {stem: names for stem, names in _by_stem(results).items() if len(names) > 1}
     rows = []
     for stem, names in several.items():
         controls = {baseline: [baseline] * len(names)} | {
@@ -53,39 +50,56 @@ def over_seeds(results: Results, baseline: str = "base") -> list[dict]:
         }  # fmt: skip
         for control, theirs in controls.items():
             seeds = min(len(names), len(theirs))
-            pairs = {
-                benchmark: pair for benchmark in BENCHMARKS
-                if (pair := _bits(results, benchmark, names[:seeds], theirs[:seeds])) is not None
-            }  # fmt: skip
-            parts = [pairs[name] for name in AVERAGED if name in pairs]
-            if len(parts) == len(AVERAGED):  # each benchmark counts as much as another
-                pairs["average"] = tuple(
-                    np.concatenate([side / side.shape[1] for side in sides], 1)
-                    * (sum(side.shape[1] for side in sides) / len(sides))
-                    for sides in zip(*parts, strict=True)
-                )
-            for benchmark, (ours, other) in pairs.items():
-                effect, low, high, p = effect_over_seeds(ours, other)
-                rows.append({
-                    "variant": stem, "against": control, "benchmark": benchmark, "seeds": seeds,
-                    "points": 100 * effect, "low": 100 * low, "high": 100 * high, "p": p,
-                })  # fmt: skip
+            changes = {
+                name: _changes(results, name, names[:seeds], theirs[:seeds]) for name in BENCHMARKS
+            }
+            averaged = _average_of([(name, changes[name]) for name in AVERAGED])
+            for benchmark, items in (changes | {"average": averaged}).items():
+                if items:
+                    change = np.stack(list(items.values()), 1)
+                    effect, low, high, p = effect_over_seeds(change, np.zeros_like(change))
+                    rows.append({
+                        "variant": stem, "against": control, "benchmark": benchmark, "seeds": seeds,
+                        "points": 100 * effect, "low": 100 * low, "high": 100 * high, "p": p,
+                    })  # fmt: skip
     return rows
 
 
-def _bits(
+def _by_stem(results: Results) -> dict[str, list[str]]:
+    """Variants with a last number, by what is left without it; those of a random adapter, which
+    has its checkpoint's number before its own, without both."""
+    stems: dict[str, list[str]] = {}
+    for variant in dict.fromkeys(name for name, _ in results):
+        numbers = r"(-\d+)+$" if variant.startswith("null-") else r"-\d+$"
+        stem = re.sub(numbers, "", variant)
+        if stem != variant:
+            stems.setdefault(stem, []).append(variant)
+    return stems
+
+
+def _changes(
     results: Results, benchmark: str, ours: Sequence[str], theirs: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Verdicts (seeds, items) of both sides, on the items that all of them have."""
-    lines = {name: results.get((name, benchmark)) for name in (*ours, *theirs)}
-    if not all(lines.values()):
-        return None
-    right = {name: {one.id: one.correct for one in own or ()} for name, own in lines.items()}
-    items = sorted(set.intersection(*(set(own) for own in right.values())))
-    sides = [
-        np.array([[right[name][i] for i in items] for name in n], float) for n in (ours, theirs)
+) -> dict[str, np.ndarray]:
+    """What each seed gains on each item that all variants have; nothing where one has none."""
+    right = [
+        {line.id: line.correct for line in results.get((name, benchmark), ())}
+        for name in (*ours, *theirs)
     ]
-    return (sides[0], sides[1]) if items else None
+    items = set.intersection(*(set(one) for one in right))
+    bits = {item: np.array([one[item] for one in right], float) for item in sorted(items)}
+    return {item: own[: len(ours)] - own[len(ours) :] for item, own in bits.items()}
+
+
+def _average_of(parts: Sequence[tuple[str, dict[str, np.ndarray]]]) -> dict[str, np.ndarray]:
+    """Benchmarks that count alike, by what they ask about: MATH-Hard is a part of MATH, and both
+    sides of CruxEval have the same functions, so that neither is drawn apart from the other."""
+    asked: dict[str, np.ndarray] = {}
+    for name, changes in parts:
+        for item, change in changes.items():
+            key = f"{BENCHMARKS[name].source.partition('-')[0]} {item}"
+            asked[key] = asked.get(key, 0.0) + change / (len(parts) * len(changes))
+    whole = all(changes for _, changes in parts)
+    return {key: change * len(asked) for key, change in asked.items()} if whole else {}
 
 
 def seeds_table(rows: Sequence[dict]) -> str:

@@ -237,8 +237,8 @@ def test_paired_counts_only_where_two_differ():
 def test_seeds_of_an_adapter_are_judged_together_and_against_random_ones():
     rng = np.random.default_rng(0)
     sizes = {"math": 300, "math-hard": 100, "cruxeval-o": 200, "cruxeval-i": 200}
-    rates = {"base": 0.5, "null-focus-1": 0.5, "null-focus-2": 0.5, "null-focus-3": 0.5}
-    rates |= {"focus-1": 0.7, "focus-2": 0.7, "focus-3": 0.7, "other-7": 0.9}
+    rates = {"base": 0.5, "null-focus-1-1": 0.5, "null-focus-1-2": 0.5, "null-focus-2-1": 0.5}
+    rates |= {"focus-1": 0.7, "focus-2": 0.7, "focus-3": 0.7, "other-7": 0.9, "focus": 0.1}
     results = {
         (name, benchmark): _scored(*(rng.random(size) < rate).tolist())
         for name, rate in rates.items() for benchmark, size in sizes.items()
@@ -258,6 +258,14 @@ def test_seeds_of_an_adapter_are_judged_together_and_against_random_ones():
     assert control["low"] < 0 < control["high"]
     text = seeds_table(rows)
     assert f"| focus, 3 | null-focus | average | {ours['points']:+.2f} [" in text
+    # The same items asked twice are no further evidence.
+    for name in rates:
+        results[name, "math-hard"] = results[name, "math"]
+        results[name, "cruxeval-i"] = results[name, "cruxeval-o"]
+    again = {row["benchmark"]: row for row in over_seeds(results) if row["variant"] == "focus"}
+    widths = {name: row["high"] - row["low"] for name, row in again.items()}
+    two = (widths["math"] ** 2 + widths["cruxeval-o"] ** 2) ** 0.5 / 2
+    assert widths["average"] > 0.8 * two
     del results["focus-2", "math"]
     assert ("focus", "base", "average") not in {
         (row["variant"], row["against"], row["benchmark"]) for row in over_seeds(results)

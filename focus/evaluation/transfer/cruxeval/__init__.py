@@ -81,10 +81,10 @@ def _program(item: Item, prediction: str) -> Program:
 _PACKAGE = __package__ or ""
 
 CRUXEVAL_O = Benchmark(
-    "cruxeval-o", "CruxEval-O", "code", read_prompt(_PACKAGE, "output.txt"), 1,
+    "cruxeval-o", "CruxEval-O", "code", read_prompt(_PACKAGE, "output.txt"), 2,
     partial(_load, "output"), extract_output, output_program,
 )  # fmt: skip
 CRUXEVAL_I = Benchmark(
-    "cruxeval-i", "CruxEval-I", "code", read_prompt(_PACKAGE, "input.txt"), 1,
+    "cruxeval-i", "CruxEval-I", "code", read_prompt(_PACKAGE, "input.txt"), 2,
     partial(_load, "input"), extract_input, input_program,
 )  # fmt: skip
