@@ -96,9 +96,10 @@ def _check_method(config: RunConfig, base: RunConfig) -> None:
 
     def settings(one: RunConfig) -> dict[str, object]:
         lengths = ("steps", "eval_steps") if min(config.steps, base.steps) > 1 else ("eval_steps",)
+        free = ("method", "solver.updater.bptt_gradient_scale", *lengths)  # of any method
         return {
             name: value for name, role, value in walk(one)
-            if role is Role.METHOD and name not in ("method", *lengths)
+            if role is Role.METHOD and name not in free
         }  # fmt: skip
 
     ours, theirs = settings(config), settings(base)

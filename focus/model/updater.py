@@ -31,7 +31,7 @@ from focus.model.layers import Embedding, Linear, RMSNorm
 from focus.model.precision import mixed_precision, rms_norm, working_dtype
 from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.state import State
-from focus.settings import AtLeast, Settings, Share
+from focus.settings import AtLeast, Role, Settings, Share
 from focus.tasks.base import Task
 from focus.tasks.records import Context, Problem
 
@@ -54,7 +54,7 @@ class UpdaterConfig(Settings, section="solver.updater"):
     answer_decay: Annotated[float, Share()] = 0.0
     structure: Literal["bias", "none"] = "bias"  # how relations between tokens enter (ours)
     # share of a gradient that passes from a step to the one before (ours)
-    bptt_gradient_scale: Annotated[float, Share(above_zero=True)] = 1.0
+    bptt_gradient_scale: Annotated[float, Share(above_zero=True), Role.METHOD] = 1.0
     bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
     qk_norm: bool = False  # queries and keys of mean square 1, which bounds attention (ours)
     registers: Annotated[int, AtLeast(0)] = 0  # extra global memory tokens (ours)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from focus.cli import main
 from focus.curation.config import Stage
 from focus.data.corpus import CorpusConfig
 from focus.data.table import Table, read_table, write_table
@@ -323,3 +324,19 @@ def test_every_part_of_the_updater_learns(tmp_path, task, hops, registers):
         trainer.train_update()
     still = [n for n, w in trained_weights(trainer.model).items() if torch.equal(w, before[n])]
     assert still == []
+
+
+def test_gradients_are_scaled_but_for_a_loss_that_has_to_come_from_far():
+    def scale(name: str) -> float:
+        return recipe(name).solver.updater.bptt_gradient_scale
+
+    assert {scale(f"sudoku/{method}") for method in ("focus", "random", "no-replay")} == {0.8}
+    assert scale("sudoku/recurrent") == scale("sudoku/smollm2-135m/recurrent") == 1.0
+    assert scale("sudoku-quick/recurrent") == 0.8  # Muon
+    assert scale("maze/focus") == 1.0
+
+
+def test_the_scale_of_gradients_makes_no_other_method(tmp_path):
+    words = ["train", "mini-sudoku", "--optimizer.updates", "1", "--eval-rows", "4", "--out"]
+    assert main([*words, str(tmp_path), "--solver.updater.bptt-gradient-scale", "0.9"]) == 0
+    assert read_config(tmp_path / "config.json").method == "focus"
