@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from focus.cli import main
 from focus.errors import UserError
 from focus.model.generate import complete, end_ids, prompt_ids
 from focus.training import text_kl as text_kl_module
@@ -84,21 +83,6 @@ def test_the_term_keeps_the_text_and_the_run_is_resumed_exactly(tmp_path):
     again.run()
     last = json.loads((tmp_path / "cut" / "metrics.jsonl").read_text().splitlines()[-1])
     assert {**last, "seconds": 0} == {**lines["held"], "seconds": 0}
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        (["--text-kl.weight", "1"], "language model"),
-        (["--text-kl.weight", "-1"], "text-kl.weight"),
-    ],
-)
-def test_bad_settings_are_one_line(tmp_path, capsys, changes, said):
-    words = ["train", "mini-sudoku", "--out", str(tmp_path / "run"), *changes]
-    assert main(words) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
 
 
 def test_a_question_that_does_not_fit_is_refused(tmp_path):
