@@ -28,6 +28,11 @@ def _stored_retries() -> list[dict]:
     return json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8"))
 
 
+def most_retries(name: str) -> dict:
+    """What a solver reaches with as many retries as were tried."""
+    return next(row for row in _stored_retries() if row["checkpoint"] == name)["results"][-1]
+
+
 def symmetry_retries() -> str:
     """Exact rates when puzzles that break the rules are retried under symmetries."""
     rows = [["solver", "n", "K of a try", "retries at most", "exact", "tries of a puzzle"]]
@@ -52,9 +57,9 @@ def _reached(name: str) -> Iterator[Reached]:
     for retried in _stored_retries():
         if retried["checkpoint"] == name:
             result = retried["results"][-1]
-            mean = retried["steps"] * result["rollouts"]
+            mean = retried.get("taken", retried["steps"] * result["rollouts"])
             retries = result["symmetry_retries"]
-            what = f"{retries} retries of {retried['steps']}, {mean:.0f} on average"
+            what = f"{retries} retries of {retried['steps']}, {mean:.{1 if mean < 100 else 0}f} on average"
             yield Reached("retries", what, result, mean)
 
 

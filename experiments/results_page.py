@@ -224,7 +224,10 @@ def summary() -> str:
 
 def peers() -> str:
     """What others report, and ours from the same data or more."""
+    retried = computed.most_retries("sudoku-trm")
     ours = {
+        f"`sudoku-trm`, {retried['symmetry_retries']} retries": (
+            _MORE.split(" / ")[0], rate(retried), "–"),
         "`sudoku-trm` and `maze-trm`, one rollout, K = 128 / 16": (
             _MORE, _at("sudoku-trm", 128), _at("maze-trm", 16)),
         "`sudoku-none` and `maze-none`, one rollout, K = 256 / 16": (
@@ -409,7 +412,7 @@ def fill(text: str) -> str:
         name, *of_what = match[1].split()
         return f"<!-- {match[1]} -->\n{TABLES[name](*of_what)}\n<!-- end -->"
 
-    return re.sub(r"<!-- (\w+(?: [\w-]+)?) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
+    return re.sub(r"<!-- (\w+(?: [\w.-]+)?) -->\n.*?<!-- end -->", replaced, text, flags=re.DOTALL)
 
 
 def _draw_curves(axis: Axes) -> None:

@@ -1,9 +1,10 @@
 """How many puzzles are solved when those that break the rules are retried under symmetries.
 
-python -m experiments.symmetry_retries CHECKPOINT --steps 64 --symmetry-retries 32 [--limit 1000]
+focus eval CHECKPOINT --steps 128 --symmetry-retries 64 [--early-stop] --out RUN
+python -m experiments.symmetry_retries RUN CHECKPOINT
 
-Stores, for each number of retries, the exact rate on the test puzzles and the rollouts it took on
-average. Figures of other checkpoints and steps in the file stay.
+Stores, for each number of retries, the exact rate and the rollouts it took on average, and which
+puzzles were never solved. Figures of other checkpoints and steps in the file stay.
 """
 
 import json
@@ -11,56 +12,55 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.stored import RESULTS, command_line, this_device
-from focus.data.sources import open_source
-from focus.data.splits import load_split
-from focus.evaluation.puzzles import Evaluation, evaluate
+from experiments.stored import RESULTS, command_line, one_line
+from focus.errors import UserError
 from focus.evaluation.statistics import wilson_interval
-from focus.evaluation.symmetry_retries import retry_under_symmetries
-from focus.files import write_text
-from focus.model.checkpoint import fetch, load_model
+from focus.files import read_object, write_text
 
 STORED = RESULTS / "symmetry-retries.json"
 
 
-def rates(retried: Evaluation, most: int) -> list[dict]:
-    """The exact rate after 0, 1, 2, 4, ... `most` retries, and the rollouts of a puzzle."""
-    used, rows = retried.diagnostics["symmetry_retries"], []
+def stored_run(run: Path) -> dict:
+    """The figures of an evaluation."""
+    settings = read_object(run / "results.json")
+    most = settings["symmetry_retries"]
+    with open(run / "predictions.jsonl", encoding="utf-8") as lines:
+        puzzles = [json.loads(line) for line in lines]
+    if not most or len({puzzle["steps"] for puzzle in puzzles}) != 1:
+        raise UserError(f"{run} is no evaluation with --symmetry-retries and one number of steps")
+    exact = np.array([puzzle["exact"] for puzzle in puzzles])
+    used = np.array([puzzle["symmetry_retries"] for puzzle in puzzles])
+    results = []
     for retries in sorted({0, most, *(2**n for n in range(most.bit_length()))}):
-        hits, n = int((retried.exact & (used <= retries)).sum()), len(used)
-        low, high = wilson_interval(hits, n)
+        hits = int((exact & (used <= retries)).sum())
+        low, high = wilson_interval(hits, len(exact))
         rollouts = 1 + float(np.minimum(used, retries).mean())
-        rows.append(
+        results.append(
             {
-                "symmetry_retries": retries, "exact": hits / n, "low": low, "high": high,
+                "symmetry_retries": retries, "exact": hits / len(exact), "low": low, "high": high,
                 "rollouts": rollouts,
             }
         )  # fmt: skip
-    return rows
+    figures = {"steps": puzzles[0]["steps"], "n": len(exact), "results": results}
+    if settings["early_stop"]:
+        figures["taken"] = float(np.mean([puzzle["taken"] for puzzle in puzzles]))
+    return {**figures, "left": [puzzle["id"] for puzzle in puzzles if not puzzle["exact"]]}
 
 
 def main() -> None:
     """The command line."""
     parser = command_line(__doc__)
+    parser.add_argument("run", type=Path)
     parser.add_argument("checkpoint")
-    parser.add_argument("--steps", default="64")
-    parser.add_argument("--symmetry-retries", type=int, default=32)
-    parser.add_argument("--limit", type=int, help="test puzzles; all by default")
-    parser.add_argument("--data")
     words = parser.parse_args()
-    device, name = this_device()
-    model = load_model(fetch(words.checkpoint)).to(device)
-    table = load_split(open_source(words.data), model.task, "test")[: words.limit]
-    stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
-    for plain in evaluate(model, table, [int(number) for number in words.steps.split(",")]):
-        retried = retry_under_symmetries(model, table, plain, words.symmetry_retries)
-        results = rates(retried, words.symmetry_retries)
-        about = {"checkpoint": Path(words.checkpoint).name, "steps": plain.steps}
-        stored = [row for row in stored if {k: row[k] for k in about} != about]
-        stored.append({**about, "n": len(table), "device": name, "results": results})
-        for row in results:
-            print(plain.steps, json.dumps(row), flush=True)
-        write_text(STORED, json.dumps(stored, indent=1) + "\n")
+    with one_line("symmetry_retries"):
+        run = {"checkpoint": Path(words.checkpoint).name, **stored_run(words.run)}
+        stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
+        about = ("checkpoint", "steps")
+        stored = [row for row in stored if any(row[key] != run[key] for key in about)]
+        write_text(STORED, json.dumps([*stored, run], indent=1) + "\n")
+        for row in run["results"]:
+            print(json.dumps(row))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Store the bits of reference texts, with those of every item.
 
-python -m experiments.transfer_bits NAME RUN...     # docs/results/NAME.json
+python -m experiments.transfer_bits RUN NAME     # docs/results/NAME.json
 
-Each RUN is a folder of `focus transfer --bits`; `runs/transfer-bits.sh` makes them. Items stand in
-the order of their numbers, so that anyone can pair two variants again.
+RUN is a folder of `focus transfer --bits`. Items stand in the order of their numbers, so that anyone
+can pair two variants again.
 """
 
 import json
@@ -37,11 +37,10 @@ def stored_run(run: Path) -> dict:
 def main() -> None:
     """The command line."""
     parser = command_line(__doc__)
+    parser.add_argument("run", type=Path)
     parser.add_argument("name")
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN")
     words = parser.parse_args()
-    figures = {"command": "runs/transfer-bits.sh", "runs": [stored_run(run) for run in words.runs]}
-    write_text(RESULTS / f"{words.name}.json", json.dumps(figures) + "\n")
+    write_text(RESULTS / f"{words.name}.json", json.dumps(stored_run(words.run)) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,9 +20,12 @@ def harness() -> str:
     return markdown(rows)
 
 
-def _transfer_rows() -> dict[str, list[list[dict]]]:
+_TITLES = {"smollm2-135m": "SmolLM2-135M", "qwen2.5-coder-0.5b": "Qwen2.5-Coder-0.5B"}
+
+
+def _transfer_rows(backbone: str) -> dict[str, list[list[dict]]]:
     """What a row is called, and its figures: one list for each benchmark, of a row's seeds."""
-    stored = figures("transfer-smollm2")
+    stored = figures(f"transfer-{backbone}")
     by_kind: dict[str, list[str]] = {}
     for variant in dict.fromkeys(row["variant"] for row in stored["results"]):
         kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
@@ -30,7 +33,7 @@ def _transfer_rows() -> dict[str, list[list[dict]]]:
     tests = {(test["variant"], test["benchmark"]): test for test in stored["compared"]}
     cells = {(row["variant"], row["benchmark"]): row for row in stored["results"]}
     return {
-        kind: [
+        _called(kind, backbone): [
             [{**cells[v, name], **tests.get((v, name), {})} for v in variants]
             for name in BENCHMARKS
         ]
@@ -38,9 +41,9 @@ def _transfer_rows() -> dict[str, list[list[dict]]]:
     }
 
 
-def transfer() -> str:
+def transfer(backbone: str) -> str:
     """Accuracy on mathematics and code; a row of random adapters is the mean of its seeds."""
-    table = _transfer_rows()
+    table = _transfer_rows(backbone)
     head = []
     for number, name in enumerate(BENCHMARKS):
         best = max(row["accuracy"] for rows in table.values() for row in rows[number])
@@ -50,14 +53,14 @@ def transfer() -> str:
     for kind, cells in table.items():
         means = [np.mean([seed["accuracy"] for seed in seeds]) for seeds in cells]
         averaged = [mean for name, mean in zip(BENCHMARKS, means, strict=True) if name in AVERAGED]
-        rows.append([_called(kind), *map(_accuracy, cells), f"{100 * np.mean(averaged):.2f}"])
+        rows.append([kind, *map(_accuracy, cells), f"{100 * np.mean(averaged):.2f}"])
     return markdown(rows)
 
 
-def transfer_ends() -> str:
+def transfer_ends(backbone: str) -> str:
     """How completions end: by themselves, with an answer that can be read, in repetitions."""
     rows = [["language model", "benchmark", "ended by itself", "answer found", "repeats", "tokens"]]
-    for kind, table in _transfer_rows().items():
+    for kind, table in _transfer_rows(backbone).items():
         for name, seeds in zip(BENCHMARKS, table, strict=True):
             if name not in ("math", "cruxeval-o", "cruxeval-i"):
                 continue
@@ -67,24 +70,24 @@ def transfer_ends() -> str:
             }
             shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]
             title = BENCHMARKS[name].title
-            rows.append([_called(kind), title, *shares, f"{mean['tokens']:.0f}"])
+            rows.append([kind, title, *shares, f"{mean['tokens']:.0f}"])
     return markdown(rows)
 
 
 def transfer_bits() -> str:
     """Bits of reference texts, of every backbone that was measured."""
     rows = []
-    for run in figures("transfer-bits-smollm2")["runs"]:
-        head, *more = likelihood.rows(run)
+    for backbone in _TITLES:
+        head, *more = likelihood.rows(figures(f"transfer-bits-{backbone}"))
         rows += [] if rows else [["language model", *head]]
-        rows += [[run["backbone"], *cells] for cells in more]
+        rows += [[backbone, *cells] for cells in more]
     return markdown(rows)
 
 
-def _called(kind: str) -> str:
+def _called(kind: str, backbone: str) -> str:
     if kind.startswith("null-"):
         return f"random adapters of the norms of `{kind.removeprefix('null-')}`"
-    return "SmolLM2-135M as it is" if kind == "base" else f"with the adapter of `{kind}`"
+    return f"{_TITLES[backbone]} as it is" if kind == "base" else f"with the adapter of `{kind}`"
 
 
 def _accuracy(seeds: list[dict]) -> str:

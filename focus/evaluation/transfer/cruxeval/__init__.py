@@ -20,7 +20,7 @@ def _load(predicted: str, data: str | None) -> list[Item]:
         given = str(row["input"]) if row.get("input") == "" else take(row, where, "input")[0]
         answer = output if predicted == "output" else f"f({given})"
         fields = {"code": code, "input": given, "output": output}
-        gold = f"[ANSWER]{answer}[/ANSWER]"
+        gold = f"[ANSWER]assert f({given}) == {output}[/ANSWER]"
         items.append(Item(str(row.get("id", f"sample_{number}")), fields, answer, gold))
     return distinct(items, "cruxeval")
 
