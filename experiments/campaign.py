@@ -8,7 +8,8 @@ python -m experiments.campaign table [STUDY ...]                # tables of the 
 A study is a recipe, a number of updates, methods and seeds. Runs that differ in seed, selector,
 penalty and optimizer alone share their updates (`focus/training/stack.py`), at most `--together` of
 them. What is tested is the last checkpoint, on all test puzzles and on the validation puzzles; what
-is chosen is chosen on validation puzzles alone. Of the methods only FOCUS is tested at K = 1,024.
+is chosen is chosen on validation puzzles alone. Of the methods only FOCUS is tested at K = 1,024. A
+solver with a language model is also tested with what that says taken away, mixed up or unadapted.
 `python -m experiments.verdicts` says what the stored bits mean for the paper's claims.
 """
 
@@ -26,10 +27,12 @@ import torch
 from experiments.stored import RESULTS, command_line, one_line, pack, unpack
 from focus.data.table import Table
 from focus.errors import UserError
+from focus.evaluation.controls import CONTROLS, controlled
 from focus.evaluation.puzzles import evaluate
 from focus.evaluation.statistics import wilson_interval
 from focus.files import write_text
 from focus.model.checkpoint import save_model
+from focus.model.solver import Solver
 from focus.recipes import recipe
 from focus.training.config import RunConfig, TextKLConfig
 from focus.training.loop import Trainer
@@ -87,7 +90,7 @@ LONG_CHOICES: dict[str, Change] = {
     "fresh-symmetries": lambda config: replace(config, augment=True),
 }
 # Does the language model matter? Without its adapter; with givens that it alone can tell.
-CONTROLS: dict[str, Change] = {
+LANGUAGE_MODEL_CHOICES: dict[str, Change] = {
     "frozen": lambda config: replace(
         config, solver=replace(config.solver, backbone=replace(config.solver.backbone, frozen=True))
     ),
@@ -115,7 +118,7 @@ MAZE_CHOICES: dict[str, Change] = {
     "bound-8-decay-0.2": _both(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
 }
 
-ALL_CHOICES = CHOICES | LONG_CHOICES | CONTROLS | RATES | TEXT_KL | MAZE_CHOICES
+ALL_CHOICES = CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,8 @@ STUDIES = {
         "sudoku/qwen2.5-coder-0.5b", 20_000, ("recurrent", "one-step", "direct"), (1,)
     ),
     "table1-controls": Study(
-        "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus",), (1,), tuple(CONTROLS), teacher=TEACHER
+        "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus",), (1,),
+        tuple(LANGUAGE_MODEL_CHOICES), teacher=TEACHER,
     ),
     "adapter-rates": Study(
         "sudoku/qwen2.5-coder-0.5b", 10_000, ("focus",), (1,), (*RATES, *TEXT_KL), teacher=TEACHER
@@ -261,6 +265,14 @@ def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], tog
             figures[f"n_{split}"] = len(table)
             rates = [f"{result.steps}: {100 * result.exact.mean():.1f}" for result in results]
             print(f"{folder.name:28} {split:10} {'  '.join(rates)}", flush=True)
+        if isinstance(trainer.model, Solver) and trainer.model.has_adapter:
+            figures["controls"] = {}
+            for control in CONTROLS[1:]:
+                with controlled(trainer.model, control):
+                    (result,) = evaluate(trainer.model, trainer.splits.test, config.eval_steps)
+                figures["controls"][control] = pack(result.exact)
+                rate = 100 * result.exact.mean()
+                print(f"{folder.name:28} {control:10} {result.steps}: {rate:.1f}", flush=True)
     write_text(folder / "run.json", json.dumps(figures) + "\n")
 
 

@@ -59,7 +59,7 @@ def _reached(name: str) -> Iterator[Reached]:
             result = retried["results"][-1]
             mean = retried.get("taken", retried["steps"] * result["rollouts"])
             retries = result["symmetry_retries"]
-            what = f"{retries} retries of {retried['steps']}, {mean:.{1 if mean < 100 else 0}f} on average"
+            what = f"{retries} retries of {retried['steps']}, {mean:.1f} on average"
             yield Reached("retries", what, result, mean)
 
 

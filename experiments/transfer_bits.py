@@ -2,8 +2,8 @@
 
 python -m experiments.transfer_bits RUN NAME     # docs/results/NAME.json
 
-RUN is a folder of `focus transfer --bits`. Items stand in the order of their numbers, so that anyone
-can pair two variants again.
+RUN is a folder of `focus transfer --bits`. Items stand in the order of their numbers, so that
+anyone can pair two variants again.
 """
 
 import json

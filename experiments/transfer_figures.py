@@ -5,7 +5,7 @@ python -m experiments.transfer_figures RUN NAME     # docs/results/NAME.json and
 RUN is a folder of `focus transfer` that has been scored. Verdicts are packed in the order of the
 items' numbers, so that anyone can pair two variants again. `repeats` is the share of completions
 that zlib shrinks to less than a fifth: they say the same again and again. What the archive holds,
-unpacked into an empty folder, is a run that `focus transfer --out` judges again or adds variants to.
+unpacked into an empty folder, is a run that `focus transfer --out` judges again or adds to.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Campaigns: what can share updates does."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -48,19 +49,39 @@ def test_bad_words_are_one_line(monkeypatch, capsys, tmp_path, words, problem):
     assert problem in said
 
 
-def test_a_study_is_trained_tested_stored_and_shown(tmp_path, monkeypatch, capsys):
-    study = Study("mini-sudoku", 2, ("focus", "random", "no-replay"), (1,))
-    monkeypatch.setitem(STUDIES, "tiny", study)
+@pytest.fixture
+def tiny(tmp_path, monkeypatch, capsys):
+    """A function that makes a study of few puzzles, and gives one that calls a command on it."""
     monkeypatch.setitem(campaign.STEPS, "sudoku", (1, 2, 3))
     monkeypatch.setattr(campaign, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 50, 20))
-    out = str(tmp_path / "runs")
 
     def call(*words: str) -> str:
         monkeypatch.setattr("sys.argv", ["campaign", *words])
         main()
         return capsys.readouterr().out
 
+    def make(study: Study) -> Callable[..., str]:
+        monkeypatch.setitem(STUDIES, "tiny", study)
+        return call
+
+    return make
+
+
+def test_language_models_are_tested_with_their_controls(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku/tiny-llama", 2, ("focus", "direct"), (1,)))
+    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    focus, direct = (
+        json.loads((tmp_path / f"as-is-{method}-1" / "run.json").read_text())
+        for method in ("focus", "direct")
+    )
+    assert set(focus["controls"]) == {"zeroed", "shuffled", "adapter-off"}
+    assert "controls" not in direct
+
+
+def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku", 2, ("focus", "random", "no-replay"), (1,)))
+    out = str(tmp_path / "runs")
     run = ("run", "tiny", "--data", "generated", "--out", out)
     said = call(*run)
     assert "together: as-is-focus-1, as-is-random-1\n" in said
