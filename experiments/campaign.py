@@ -31,6 +31,7 @@ from focus.evaluation.controls import CONTROLS, controlled
 from focus.evaluation.puzzles import evaluate
 from focus.evaluation.statistics import wilson_interval
 from focus.files import write_text
+from focus.model.base import Model
 from focus.model.checkpoint import save_model
 from focus.model.solver import Solver
 from focus.recipes import recipe
@@ -131,7 +132,7 @@ def _thousand(*changes: Change) -> Change:
 
 
 # What may keep a solver from knowing 1,000 puzzles by heart.
-_DECAY = _optimizer(weight_decay=0.3)  # over the run 1.8 times the rate, as peers have; 0.06 as is
+_DECAY = _optimizer(weight_decay=0.3)  # summed over the run, times the rate: 1.8, as it is 0.06
 _SCALE, _DROPOUT = _updater(bptt_gradient_scale=0.5), _updater(dropout=0.2)
 THOUSAND_CHOICES: dict[str, Change] = {
     "thousand": _thousand(),
@@ -298,15 +299,20 @@ def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], tog
             figures[f"n_{split}"] = len(table)
             rates = [f"{result.steps}: {100 * result.exact.mean():.1f}" for result in results]
             print(f"{folder.name:28} {split:10} {'  '.join(rates)}", flush=True)
-        if isinstance(trainer.model, Solver) and trainer.model.has_adapter:
-            figures["controls"] = {}
-            for control in CONTROLS[1:]:
-                with controlled(trainer.model, control):
-                    (result,) = evaluate(trainer.model, trainer.splits.test, config.eval_steps)
-                figures["controls"][control] = pack(result.exact)
-                rate = 100 * result.exact.mean()
-                print(f"{folder.name:28} {control:10} {result.steps}: {rate:.1f}", flush=True)
+        for control in _controls(trainer.model) if "test" in splits else ():
+            with controlled(trainer.model, control):
+                (result,) = evaluate(trainer.model, trainer.splits.test, config.eval_steps)
+            figures.setdefault("controls", {})[control] = pack(result.exact)
+            rate = 100 * result.exact.mean()
+            print(f"{folder.name:28} {control:10} {result.steps}: {rate:.1f}", flush=True)
     write_text(folder / "run.json", json.dumps(figures) + "\n")
+
+
+def _controls(model: Model) -> tuple[str, ...]:
+    """The controls that a model can have; one that writes has none."""
+    if not isinstance(model, Solver) or model.language_model is None:
+        return ()
+    return CONTROLS[1:] if model.has_adapter else ("zeroed", "shuffled")
 
 
 def run(words: argparse.Namespace) -> None:
@@ -360,9 +366,9 @@ def table(words: argparse.Namespace) -> None:
         figures = json.loads(stored(study).read_text(encoding="utf-8"))
         print(f"{study}: {figures['what']}")
         for name, figure in figures["runs"].items():
-            rates = []
-            for steps, bits in figure["test"].items():
-                solved = unpack(bits, figure["n_test"])
+            rates, split = [], "test" if "test" in figure else "validation"
+            for steps, bits in figure[split].items():
+                solved = unpack(bits, figure[f"n_{split}"])
                 low, high = wilson_interval(int(solved.sum()), len(solved))
                 rates.append(
                     f"{steps}: {100 * np.mean(solved):.1f} [{100 * low:.1f}, {100 * high:.1f}]"

@@ -22,6 +22,7 @@ class Reached:
     what: str
     result: dict
     steps: float
+    stops: bool = False  # at the first answer that obeys the rules
 
 
 def _stored_retries() -> list[dict]:
@@ -53,14 +54,15 @@ def _reached(name: str) -> Iterator[Reached]:
         yield Reached("plain", f"{result['steps']}", result, result["steps"])
     for result in stored.get("early_stop", ()):
         what = f"at most {result['steps']:,}, {result['taken']:.1f} on average"
-        yield Reached("early stop", what, result, result["taken"])
+        yield Reached("early stop", what, result, result["taken"], True)
     for retried in _stored_retries():
         if retried["checkpoint"] == name:
             result = retried["results"][-1]
-            mean = retried.get("taken", retried["steps"] * result["rollouts"])
+            stops = retried["early_stop"]
+            mean = retried["taken"] if stops else retried["steps"] * result["rollouts"]
             retries = result["symmetry_retries"]
             what = f"{retries} retries of {retried['steps']}, {mean:.1f} on average"
-            yield Reached("retries", what, result, mean)
+            yield Reached("retries", what, result, mean, stops)
 
 
 def _billions(name: str) -> float:
@@ -74,7 +76,7 @@ def operations() -> str:
     for name in _SOLVERS:
         each = _billions(name)
         for point in _reached(name):
-            solver = f"`{name}`" + ", early stop" * (point.how == "early stop")
+            solver = f"`{name}`" + ", early stop" * point.stops
             rows.append([solver, point.what, rate(point.result), f"{point.steps * each:.0f}"])
     return markdown(rows)
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from experiments import gradient_noise as noise
 from experiments import one_step as single_steps
-from experiments.stored import figures, markdown, unpack
+from experiments.stored import figures, markdown, rate, unpack
 from focus.evaluation.statistics import paired_difference, wilson_interval
 
 
@@ -45,17 +45,15 @@ def long_rollouts(study: str) -> str:
 
 
 def memorised() -> str:
-    """A full-length run on puzzles that it was trained on, and on others."""
-    kinds = figures("memorised")["kinds"]
-    steps = list(next(iter(kinds.values()))["exact"])
-    rows = [["puzzles", "n", *(f"K = {k}" for k in steps)]]
-    for name, kind in kinds.items():
-        solved = [int(unpack(kind["exact"][k], kind["n"]).sum()) for k in steps]
-        bounds = [wilson_interval(count, kind["n"]) for count in solved]
-        rates = (
-            f"{100 * count / kind['n']:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-            for count, (low, high) in zip(solved, bounds, strict=True)
-        )
+    """Full-length runs on puzzles that they were trained on, and on others."""
+    steps, runs = ("16", "128"), {"unscaled": "memorised", "scaled": "memorised-scaled"}
+    rows = [["puzzles", "n", *(f"{run}, K = {k}" for run in runs for k in steps)]]
+    kinds = [figures(name)["kinds"] for name in runs.values()]
+    for name, kind in kinds[0].items():
+        rates = []
+        for solved in (unpack(one[name]["exact"][k], kind["n"]) for one in kinds for k in steps):
+            low, high = wilson_interval(int(solved.sum()), kind["n"])
+            rates.append(rate({"exact": solved.mean(), "low": low, "high": high}))
         rows.append([name, str(kind["n"]), *rates])
     return markdown(rows)
 

@@ -197,7 +197,7 @@ def summary() -> str:
                 "paper, FOCUS, K = 128 / 16", "Qwen3-1.7B", "121,407 / 900", *paper_rates,
             ],
             [
-                "FOCUS in the paper's regime, K = 128", "none", "121,407",
+                "FOCUS in the paper's regime, gradients unscaled, K = 128", "none", "121,407",
                 _full_length("primary-unscaled"), "–",
             ],
             [
@@ -226,7 +226,7 @@ def peers() -> str:
     """What others report, and ours from the same data or more."""
     retried = computed.most_retries("sudoku-trm")
     ours = {
-        f"`sudoku-trm`, {retried['symmetry_retries']} retries": (
+        f"`sudoku-trm`, early stop, {retried['symmetry_retries']} retries": (
             _MORE.split(" / ")[0], rate(retried), "–"),
         "`sudoku-trm` and `maze-trm`, one rollout, K = 128 / 16": (
             _MORE, _at("sudoku-trm", 128), _at("maze-trm", 16)),

@@ -96,7 +96,7 @@ def markdown(rows: list[list[str]]) -> str:
 
 
 def rate(result: dict) -> str:
-    """An exact rate with its interval, in percent; with two digits where one would say all."""
-    digits = 2 if 0.9995 <= result["exact"] < 1 else 1
+    """An exact rate with its interval, in percent; with two digits near all."""
+    digits = 2 if 0.9985 <= result["exact"] < 1 else 1
     exact, low, high = (f"{100 * result[key]:.{digits}f}" for key in ("exact", "low", "high"))
     return f"{exact} [{low}, {high}]"

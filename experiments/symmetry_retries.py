@@ -4,7 +4,7 @@ focus eval CHECKPOINT --steps 128 --symmetry-retries 64 [--early-stop] --out RUN
 python -m experiments.symmetry_retries RUN CHECKPOINT
 
 Stores, for each number of retries, the exact rate and the rollouts it took on average, and which
-puzzles were never solved. Figures of other checkpoints and steps in the file stay.
+puzzles were never solved. Figures of other runs in the file stay.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 from experiments.stored import RESULTS, command_line, one_line
 from focus.errors import UserError
 from focus.evaluation.statistics import wilson_interval
-from focus.files import read_object, write_text
+from focus.files import parse_object, read_object, read_text, write_text
 
 STORED = RESULTS / "symmetry-retries.json"
 
@@ -23,9 +23,9 @@ STORED = RESULTS / "symmetry-retries.json"
 def stored_run(run: Path) -> dict:
     """The figures of an evaluation."""
     settings = read_object(run / "results.json")
-    most = settings["symmetry_retries"]
-    with open(run / "predictions.jsonl", encoding="utf-8") as lines:
-        puzzles = [json.loads(line) for line in lines]
+    most = settings.get("symmetry_retries", 0)
+    lines = read_text(run / "predictions.jsonl").splitlines()
+    puzzles = [parse_object(line, f"{run}/predictions.jsonl") for line in lines]
     if not most or len({puzzle["steps"] for puzzle in puzzles}) != 1:
         raise UserError(f"{run} is no evaluation with --symmetry-retries and one number of steps")
     exact = np.array([puzzle["exact"] for puzzle in puzzles])
@@ -41,8 +41,11 @@ def stored_run(run: Path) -> dict:
                 "rollouts": rollouts,
             }
         )  # fmt: skip
-    figures = {"steps": puzzles[0]["steps"], "n": len(exact), "results": results}
-    if settings["early_stop"]:
+    stops = settings.get("early_stop", False)
+    figures = {
+        "steps": puzzles[0]["steps"], "early_stop": stops, "n": len(exact), "results": results,
+    }  # fmt: skip
+    if stops:
         figures["taken"] = float(np.mean([puzzle["taken"] for puzzle in puzzles]))
     return {**figures, "left": [puzzle["id"] for puzzle in puzzles if not puzzle["exact"]]}
 
@@ -56,7 +59,7 @@ def main() -> None:
     with one_line("symmetry_retries"):
         run = {"checkpoint": Path(words.checkpoint).name, **stored_run(words.run)}
         stored = json.loads(STORED.read_text(encoding="utf-8")) if STORED.exists() else []
-        about = ("checkpoint", "steps")
+        about = ("checkpoint", "steps", "early_stop")
         stored = [row for row in stored if any(row[key] != run[key] for key in about)]
         write_text(STORED, json.dumps([*stored, run], indent=1) + "\n")
         for row in run["results"]:

@@ -1,23 +1,25 @@
-"""Store the figures of a transfer run, with every verdict in a bit, and its completions.
+"""Store the figures of a transfer run, with every verdict in a bit.
 
-python -m experiments.transfer_figures RUN NAME     # docs/results/NAME.json and NAME.tar.xz
+python -m experiments.transfer_figures RUN NAME [--completions]     # docs/results/NAME.json
 
 RUN is a folder of `focus transfer` that has been scored. Verdicts are packed in the order of the
 items' numbers, so that anyone can pair two variants again. `repeats` is the share of completions
-that zlib shrinks to less than a fifth: they say the same again and again. What the archive holds,
-unpacked into an empty folder, is a run that `focus transfer --out` judges again or adds to.
+that zlib shrinks to less than a fifth: they say the same again and again. With
+`--completions` they are kept in NAME.tar.xz: unpacked into an empty folder, a run that
+`focus transfer --out` judges again or adds to.
 """
 
 import json
+import os
 import tarfile
 import zlib
 from pathlib import Path
 
 import numpy as np
 
-from experiments.stored import RESULTS, command_line, pack
+from experiments.stored import RESULTS, command_line, one_line, pack
 from focus.evaluation.transfer.store import Scored, Store
-from focus.files import write_text
+from focus.files import read_object, write_text
 
 _SHRUNK = 0.2  # of its size, under which a text repeats itself
 
@@ -45,9 +47,22 @@ def keep_completions(run: Path, archive: Path) -> None:
         member.mtime, member.uid, member.gid, member.uname, member.gname = 0, 0, 0, "", ""
         return member
 
-    with tarfile.open(archive, "w:xz") as packed:
+    unfinished = archive.with_name(f".{archive.name}")
+    with tarfile.open(unfinished, "w:xz") as packed:
         for file in sorted([*run.glob("*/settings.json"), *run.glob("*/*.written.jsonl")]):
             packed.add(file, str(file.relative_to(run)), filter=plain)
+    os.replace(unfinished, archive)
+
+
+def stored_run(run: Path) -> dict:
+    """The figures of a run."""
+    figures = read_object(run / "results.json")
+    settings = read_object(run / "base" / "settings.json")
+    figures["settings"] = {name: settings[name] for name in ("max_tokens", "thinking", "precision")}
+    for row in figures["results"]:
+        scores = Store(run / row["variant"]).scores(row["benchmark"])
+        row["repeats"], row["correct"] = repeats(scores), verdicts(scores)
+    return figures
 
 
 def main() -> None:
@@ -55,15 +70,13 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
+    parser.add_argument("--completions", action="store_true", help="keep their texts too")
     words = parser.parse_args()
-    figures = json.loads((words.run / "results.json").read_text(encoding="utf-8"))
-    settings = json.loads((words.run / "base" / "settings.json").read_text(encoding="utf-8"))
-    figures["settings"] = {name: settings[name] for name in ("max_tokens", "thinking", "precision")}
-    for row in figures["results"]:
-        scores = Store(words.run / row["variant"]).scores(row["benchmark"])
-        row["repeats"], row["correct"] = repeats(scores), verdicts(scores)
-    write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
-    keep_completions(words.run, RESULTS / f"{words.name}.tar.xz")
+    with one_line("transfer_figures"):
+        figures = stored_run(words.run)
+        write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
+        if words.completions:
+            keep_completions(words.run, RESULTS / f"{words.name}.tar.xz")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ from experiments.stored import RESULTS, markdown, unpack
 from focus.evaluation.statistics import effect_over_seeds, holm
 from focus.report import paper
 
-PAPERS, SHORT = "the paper's regime", "short runs"
-UNSCALED = f"{PAPERS}, gradients unscaled"
+PAPERS, SHORT = "the paper's regime, scaled", "short runs"
+UNSCALED = "the paper's regime, unscaled"
 Bits = dict[str, dict[int, dict[int, np.ndarray]]]  # by method, seed and K
 
 

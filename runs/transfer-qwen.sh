@@ -13,5 +13,5 @@ focus backbone install $name
 focus transfer base --backbone $name --only-generate --out "$out/text"
 focus transfer base --backbone $name --allow-code --out "$out/text"
 focus transfer base --backbone $name --bits --out "$out/bits"
-python -m experiments.transfer_figures "$out/text" transfer-$name
+python -m experiments.transfer_figures "$out/text" transfer-$name --completions
 python -m experiments.transfer_bits "$out/bits" transfer-bits-$name

@@ -27,7 +27,7 @@ def test_results_are_those_of_the_stored_runs(page):
 
 def test_every_table_of_results_is_shown():
     shown = "".join(page.read_text() for page in results_page.PAGES)
-    assert set(re.findall(r"<!-- (\w+)[ \w-]* -->", shown)) - {"end"} == set(results_page.TABLES)
+    assert set(re.findall(r"<!-- (\w+)[ \w.-]* -->", shown)) - {"end"} == set(results_page.TABLES)
 
 
 def test_every_comparison_of_methods_is_shown():

@@ -45,7 +45,7 @@ class BackboneConfig(Settings, section="solver.backbone"):
 
 _STORED_WIDTHS = 8  # stored activations of a decoder layer, in widths per token (bf16),
 _STORED_HIDDEN_WIDTHS = 4  # and in widths of its hidden part
-_STORED_WITH_DROPOUT = 3  # more widths where adapters drop (measured before they were joined),
+_STORED_WITH_DROPOUT = 3  # more widths where adapters drop (measured with peft's own dropout),
 _STORED_WITH_NORM = 2  # and where queries and keys are normalised
 _CAUSAL = "focus_causal"  # attention that transformers makes no mask for: all is seen, causally
 _SEEDS_APART = 4  # 16 bytes: compiled code wants tensors to begin at multiples of them

@@ -27,14 +27,16 @@ def hashed_dropout(x: Tensor, share: float, seed: Int[Tensor, ""]) -> Tensor:
 class HashedDropout(nn.Module):
     """Dropout by a hash as a layer; whoever runs it sets its seed before every pass."""
 
-    seed: Int[Tensor, ""]
-
     def __init__(self, share: float):
         super().__init__()
         self.share = share
+        self.seed: Int[Tensor, ""] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        return hashed_dropout(x, self.share, self.seed) if self.training else x
+        if not self.training:
+            return x
+        assert self.seed is not None, "a training pass without seeds"
+        return hashed_dropout(x, self.share, self.seed)
 
 
 def _mix(word: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:

@@ -79,6 +79,16 @@ def test_language_models_are_tested_with_their_controls(tmp_path, tiny):
     assert "controls" not in direct
 
 
+def test_what_is_chosen_is_tested_on_validation_puzzles_alone(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku/tiny-llama", 2, ("focus",), (1,), splits=("validation",)))
+    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    run = json.loads((tmp_path / "as-is-focus-1" / "run.json").read_text())
+    assert "validation" in run
+    assert not {"test", "controls"} & set(run)
+    call("store", "tiny", "--out", str(tmp_path))
+    assert "as-is-focus-1" in call("table", "tiny")
+
+
 def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     call = tiny(Study("mini-sudoku", 2, ("focus", "random", "no-replay"), (1,)))
     out = str(tmp_path / "runs")

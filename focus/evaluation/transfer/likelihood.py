@@ -24,6 +24,7 @@ from focus.evaluation.transfer.variants import Variant, load_variant
 from focus.model.generate import BYTES_READING, batches, end_ids, prompt_ids
 
 Measured = dict[str, dict[str, list[Bits]]]  # by variant and benchmark, in the order of items
+_REFERENCES = 2  # version of the references' texts
 _AT_ONCE = 256  # tokens whose logits are float32 at a time
 
 
@@ -33,7 +34,9 @@ def measure(
 ) -> dict[str, list[Bits]]:  # fmt: skip
     """The figures of each benchmark's items; those that `folder` lacks are measured first."""
     store = Store(folder)
-    about = {"backbone": settings.backbone, "thinking": settings.thinking}
+    about = {
+        "backbone": settings.backbone, "thinking": settings.thinking, "references": _REFERENCES,
+    }  # fmt: skip
     missing = claim_missing(variant, benchmarks, about, store, Bits)
     if missing:
         device = "cuda" if torch.cuda.is_available() else "cpu"

@@ -30,6 +30,9 @@ def test_a_prompt_holds_what_is_asked_and_not_the_answer(data_folder):
                 assert value in prompt
         if hidden:
             assert item.fields[hidden] not in prompt
+            form = "[ANSWER]assert f({input}) == {output}[/ANSWER]"
+            assert form.format(**{**item.fields, hidden: "..."}) in prompt
+            assert item.gold == form.format(**item.fields)
         assert item.gold not in prompt
 
 
