@@ -38,8 +38,12 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
     parser.add_argument("--trained", required=True, help="data, device and minutes, for the card")
-    parser.add_argument("--steps", default="16,64,128", help="numbers of updates K of the test")
-    parser.add_argument("--early-stop", help="the same, stopped at answers that obey the rules")
+    parser.add_argument(
+        "--steps", type=_numbers, default="16,64,128", help="numbers of updates K of the test"
+    )
+    parser.add_argument(
+        "--early-stop", type=_numbers, help="the same, stopped at answers that obey the rules"
+    )
     parser.add_argument("--control-steps", type=int, help="K of the controls; default validation's")
     parser.add_argument("--batch", type=int, help="puzzles at a time")
     parser.add_argument("--results-only", action="store_true", help="no weights: for a control")
@@ -48,6 +52,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         here = releases().get(words.name, RELEASES[-1] / words.name)
         release(words, Path(temporary) / words.name if words.results_only else here)
+
+
+def _numbers(text: str) -> list[int]:
+    """Numbers between commas; anything else is refused."""
+    return [int(number) for number in text.split(",")]
 
 
 def release(words: argparse.Namespace, folder: Path) -> None:
@@ -62,7 +71,7 @@ def release(words: argparse.Namespace, folder: Path) -> None:
     files = tuple(Path(name).name for name in run.more_data)
     config = to_json(replace(run, data="", more_data=files))
     table = load_split(open_source(run.data), run.task, "test")
-    tested = evaluate(model, table, [int(k) for k in words.steps.split(",")], words.batch)
+    tested = evaluate(model, table, words.steps, words.batch)
     notes |= {"test": [result.summary() for result in tested], "trained": words.trained}
     if model.has_adapter:
         notes["adapter"], notes["controls"] = adapter_norm(model), {}
@@ -74,10 +83,9 @@ def release(words: argparse.Namespace, folder: Path) -> None:
     save_model(model, folder, config, notes, torch.bfloat16)
     figures = {**notes, "device": name, **_details(tested)}
     if words.early_stop:
-        steps = [int(k) for k in words.early_stop.split(",")]
         figures["early_stop"] = [
             {**result.summary(), "exact_by_puzzle": _digits(result)}
-            for result in evaluate(model, table, steps, words.batch, early_stop=True)
+            for result in evaluate(model, table, words.early_stop, words.batch, early_stop=True)
         ]
     write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
     lines = (words.run / "metrics.jsonl").read_text().splitlines()
