@@ -19,6 +19,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -60,8 +61,8 @@ def _task(**values) -> Change:
     return lambda config: replace(config, task=replace(config.task, **values))
 
 
-def _both(one: Change, other: Change) -> Change:
-    return lambda config: other(one(config))
+def _all(*changes: Change) -> Change:
+    return lambda config: reduce(lambda made, change: change(made), changes, config)
 
 
 # What the paper leaves open, one choice changed at a time.
@@ -88,6 +89,7 @@ LONG_CHOICES: dict[str, Change] = {
     ),
     "no-dropout": _updater(dropout=0.0),
     "gradient-scale-0.8": _updater(bptt_gradient_scale=0.8),
+    "gradient-scale-0.6": _updater(bptt_gradient_scale=0.6),
     "fresh-symmetries": lambda config: replace(config, augment=True),
 }
 # Does the language model matter? Without its adapter; with givens that it alone can tell.
@@ -103,7 +105,7 @@ RATES: dict[str, Change] = {
     for rate in (1e-5, 2e-5, 5e-5, 1e-4, 2e-4)
 }
 TEXT_KL: dict[str, Change] = {
-    f"adapter-rate-0.0001-text-kl-{weight:g}": _both(
+    f"adapter-rate-0.0001-text-kl-{weight:g}": _all(
         RATES["adapter-rate-0.0001"],
         lambda config, weight=weight: replace(config, text_kl=TextKLConfig(weight)),
     )
@@ -113,36 +115,30 @@ TEXT_KL: dict[str, Change] = {
 MAZE_CHOICES: dict[str, Change] = {
     "as-is": lambda config: config,
     "decay-0.2": _updater(answer_decay=0.2),
-    "decay-0.2-raw-logits": _both(_updater(answer_decay=0.2), _task(answer_features="logits")),
+    "decay-0.2-raw-logits": _all(_updater(answer_decay=0.2), _task(answer_features="logits")),
     "bound-8": _task(logit_bound=8.0),
-    "bound-8-decay-0.1": _both(_task(logit_bound=8.0), _updater(answer_decay=0.1)),
-    "bound-8-decay-0.2": _both(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
+    "bound-8-decay-0.1": _all(_task(logit_bound=8.0), _updater(answer_decay=0.1)),
+    "bound-8-decay-0.2": _all(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
 }
 
 
-def _thousand(*changes: Change) -> Change:
-    """The 1,000 puzzles of train alone, with some changes."""
-
-    def change(config: RunConfig) -> RunConfig:
-        for one in changes:
-            config = one(config)
-        return replace(config, more_data=())
-
-    return change
+def _few(config: RunConfig) -> RunConfig:
+    """The 1,000 puzzles of train alone."""
+    return replace(config, more_data=())
 
 
 # What may keep a solver from knowing 1,000 puzzles by heart.
 _DECAY = _optimizer(weight_decay=0.3)  # summed over the run, times the rate: 1.8, as it is 0.06
 _SCALE, _DROPOUT = _updater(bptt_gradient_scale=0.5), _updater(dropout=0.2)
 THOUSAND_CHOICES: dict[str, Change] = {
-    "thousand": _thousand(),
-    "thousand-decay": _thousand(_DECAY),
-    "thousand-scale": _thousand(_SCALE),
-    "thousand-dropout": _thousand(_DROPOUT),
-    "thousand-adamw": _thousand(
-        _optimizer(kind="adamw", learning_rate=4e-4, weight_decay=1.0), _SCALE
+    "thousand": _few,
+    "thousand-decay": _all(_few, _DECAY),
+    "thousand-scale": _all(_few, _SCALE),
+    "thousand-dropout": _all(_few, _DROPOUT),
+    "thousand-adamw": _all(
+        _few, _SCALE, _optimizer(kind="adamw", learning_rate=4e-4, weight_decay=1.0)
     ),
-    "thousand-all": _thousand(_DECAY, _SCALE, _DROPOUT),
+    "thousand-all": _all(_few, _DECAY, _SCALE, _DROPOUT),
 }
 
 ALL_CHOICES = (
@@ -201,7 +197,8 @@ STUDIES = {
         "sudoku", 50_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER, gradient_scale=1.0
     ),
     "long-choices": Study(
-        "sudoku", 50_000, ("focus",), (1, 2), ("fresh-symmetries",), teacher=TEACHER
+        "sudoku", 50_000, ("focus",), (1, 2), ("fresh-symmetries", "gradient-scale-0.6"),
+        teacher=TEACHER,
     ),
     "secondary": Study(
         "sudoku", 16_667,
