@@ -4,7 +4,7 @@ python -m experiments.carried_on RUN [--until 16000] [--only NAME ...] [--out NA
 
 In the paper's regime the share of training puzzles that are exact after a base rollout rises slowly
 for twenty thousand updates and fast afterwards, in all seeds. From the same saved state, weights
-and optimizer, each choice of `experiments/campaign.py` is trained on the same puzzles. RUN stays as
+and optimizer, each choice of `experiments/studies.py` is trained on the same puzzles. RUN stays as
 it is. The figures go to docs/results/NAME.json.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from experiments.campaign import ALL_CHOICES
 from experiments.stored import RESULTS, command_line, markdown, one_line, resumed, this_device
+from experiments.studies import ALL_CHOICES
 from focus.errors import UserError
 from focus.files import write_text
 from focus.training.config import read_config

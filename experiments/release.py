@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS, command_line, this_device
+from experiments.stored import RESULTS, command_line, one_line, this_device
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
@@ -49,14 +49,17 @@ def main() -> None:
     parser.add_argument("--results-only", action="store_true", help="no weights: for a control")
     parser.add_argument("--shared", action="store_true", help="no seconds: the GPU was shared")
     words = parser.parse_args()
-    with tempfile.TemporaryDirectory() as temporary:
+    with one_line("release"), tempfile.TemporaryDirectory() as temporary:
         here = releases().get(words.name, RELEASES[-1] / words.name)
         release(words, Path(temporary) / words.name if words.results_only else here)
 
 
 def _numbers(text: str) -> list[int]:
-    """Numbers between commas; anything else is refused."""
-    return [int(number) for number in text.split(",")]
+    """Numbers between commas."""
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"numbers with commas, not {text!r}") from error
 
 
 def release(words: argparse.Namespace, folder: Path) -> None:

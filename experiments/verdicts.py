@@ -27,8 +27,8 @@ from functools import cache
 
 import numpy as np
 
-from experiments.campaign import STUDIES
 from experiments.stored import RESULTS, markdown, unpack
+from experiments.studies import STUDIES
 from focus.evaluation.statistics import effect_over_seeds, holm
 from focus.report import paper
 

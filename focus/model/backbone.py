@@ -17,7 +17,6 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from focus.errors import UserError
-from focus.model.dropout import HashedDropout, draw_seeds
 from focus.model.layers import Embedding, Linear, RMSNorm
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
@@ -45,10 +44,9 @@ class BackboneConfig(Settings, section="solver.backbone"):
 
 _STORED_WIDTHS = 8  # stored activations of a decoder layer, in widths per token (bf16),
 _STORED_HIDDEN_WIDTHS = 4  # and in widths of its hidden part
-_STORED_WITH_DROPOUT = 3  # more widths where adapters drop (measured with peft's own dropout),
+_STORED_WITH_DROPOUT = 3  # more widths where adapters drop (measured before they were joined),
 _STORED_WITH_NORM = 2  # and where queries and keys are normalised
 _CAUSAL = "focus_causal"  # attention that transformers makes no mask for: all is seen, causally
-_SEEDS_APART = 4  # 16 bytes: compiled code wants tensors to begin at multiples of them
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -117,7 +115,6 @@ class LanguageModel(Backbone):
             )
         hidden = settings.hidden_size
         self.frozen, self.maskless = config.frozen, False
-        self.dropouts: list[HashedDropout] = []  # those of compiled layers
         self.model: Any = model.requires_grad_(False) if config.frozen else add_lora(model, config)
         self.readout_norm, self.readout = RMSNorm(hidden, eps=None), Linear(hidden, width)
         # Where the grid is printed once, early cells have not seen all of it: add a summary.
@@ -134,15 +131,10 @@ class LanguageModel(Backbone):
         return self.model
 
     def compile_layers(self) -> None:
-        from focus.model.joined_lora import (  # peft takes seconds to load
-            hash_dropout,
-            join_projections,
-        )
+        from focus.model.joined_lora import join_projections  # peft takes seconds to load
 
         if not self.frozen:
             join_projections(self.model)
-            if not recomputes_activations(self.model):  # which would find another seed
-                self.dropouts = hash_dropout(self.model)
         for layer in getattr(self.decoder(), "layers", ()):
             layer.compile(dynamic=False)
 
@@ -184,10 +176,6 @@ class LanguageModel(Backbone):
     def hidden(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
         """Last hidden states of texts of one length: one pass of the decoder."""
         learning = torch.is_grad_enabled() and not self.frozen
-        if self.dropouts and self.training:
-            seeds = draw_seeds(_SEEDS_APART * len(self.dropouts), ids.device)[::_SEEDS_APART]
-            for dropout, seed in zip(self.dropouts, seeds, strict=True):
-                dropout.seed = seed
         decoder = self.decoder()
         usual = decoder.config._attn_implementation
         if self.maskless:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from experiments import verdicts
-from experiments.campaign import STUDIES
 from experiments.stored import pack
+from experiments.studies import STUDIES
 from experiments.verdicts import CLAIMS, PAPERS, SHORT, UNSCALED, Claim
 from focus.evaluation.statistics import (
     crossed_bootstrap,

@@ -1,0 +1,204 @@
+"""The studies of `experiments/campaign.py`: which runs are compared with each other.
+
+A study is a recipe, a number of updates, methods and seeds; a choice changes one setting, or a few.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from focus.recipes import recipe
+from focus.training.config import RunConfig, TextKLConfig
+
+TEACHER, MAZE_TEACHER = "sudoku-teacher", "maze-teacher"  # runs/sudoku_teacher.sh and so on
+Change = Callable[[RunConfig], RunConfig]
+
+
+def _optimizer(**values) -> Change:
+    return lambda config: replace(config, optimizer=replace(config.optimizer, **values))
+
+
+def _updater(**values) -> Change:
+    def change(config: RunConfig) -> RunConfig:
+        updater = replace(config.solver.updater, **values)
+        return replace(config, solver=replace(config.solver, updater=updater))
+
+    return change
+
+
+def _task(**values) -> Change:
+    return lambda config: replace(config, task=replace(config.task, **values))
+
+
+def _all(*changes: Change) -> Change:
+    return lambda config: reduce(lambda made, change: change(made), changes, config)
+
+
+# What the paper leaves open, one choice changed at a time.
+CHOICES: dict[str, Change] = {
+    "as-is": lambda config: config,
+    "uniform-steps": lambda config: replace(config, step_weights="uniform"),
+    "late-annealing": _optimizer(knots=((0.6, 0.9), (1.0, 0.02))),
+    "beta2-0.99": _optimizer(beta2=0.99),
+    "qk-norm": _updater(qk_norm=True),
+    "coin-of-two": _optimizer(accumulate=8),
+    "decay-0.05": _updater(answer_decay=0.05),
+    "decay-0.1": _updater(answer_decay=0.1),
+}
+_EARLY_STAGES = ((0.05, 16, 4), (0.1, 32, 4), (0.4, 64, 8), (0.7, 96, 8), (1.0, 128, 8))
+# What may let a long run learn sooner, or keep it from learning its puzzles by heart.
+LONG_CHOICES: dict[str, Change] = {
+    "half-rate": _optimizer(learning_rate=1.5e-4),
+    # Second moments over a thousand updates, as PyTorch has them, instead of over twenty.
+    "beta2-0.999": _optimizer(beta2=0.999),
+    "beta2-0.999-no-clip": _optimizer(beta2=0.999, clip=1e9),
+    # Long rollouts and eight replayed steps sooner; the paper does not say when its stages change.
+    "early-stages": lambda config: replace(
+        config, replay=replace(config.replay, stages=_EARLY_STAGES)
+    ),
+    "no-dropout": _updater(dropout=0.0),
+    "gradient-scale-0.8": _updater(bptt_gradient_scale=0.8),
+    "gradient-scale-0.6": _updater(bptt_gradient_scale=0.6),
+    "fresh-symmetries": lambda config: replace(config, augment=True),
+}
+# Does the language model matter? Without its adapter; with givens that it alone can tell.
+LANGUAGE_MODEL_CHOICES: dict[str, Change] = {
+    "frozen": lambda config: replace(
+        config, solver=replace(config.solver, backbone=replace(config.solver.backbone, frozen=True))
+    ),
+    "givens-hidden": _task(givens_shown=False),
+}
+# Does a puzzle adapter have to cost its text? The adapter's rate, and a term that holds the text.
+RATES: dict[str, Change] = {
+    f"adapter-rate-{rate:g}": _optimizer(lora_learning_rate=rate)
+    for rate in (1e-5, 2e-5, 5e-5, 1e-4, 2e-4)
+}
+TEXT_KL: dict[str, Change] = {
+    f"adapter-rate-0.0001-text-kl-{weight:g}": _all(
+        RATES["adapter-rate-0.0001"],
+        lambda config, weight=weight: replace(config, text_kl=TextKLConfig(weight)),
+    )
+    for weight in (0.1, 1.0)
+}
+# What the updater sees of a maze's answer, and how much of it is forgotten at each step.
+MAZE_CHOICES: dict[str, Change] = {
+    "as-is": lambda config: config,
+    "decay-0.2": _updater(answer_decay=0.2),
+    "decay-0.2-raw-logits": _all(_updater(answer_decay=0.2), _task(answer_features="logits")),
+    "bound-8": _task(logit_bound=8.0),
+    "bound-8-decay-0.1": _all(_task(logit_bound=8.0), _updater(answer_decay=0.1)),
+    "bound-8-decay-0.2": _all(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
+}
+
+
+def _few(config: RunConfig) -> RunConfig:
+    """The 1,000 puzzles of train alone."""
+    return replace(config, more_data=())
+
+
+# What may keep a solver from knowing 1,000 puzzles by heart.
+_DECAY = _optimizer(weight_decay=0.3)  # summed over the run, times the rate: 1.8, as it is 0.06
+_SCALE, _DROPOUT = _updater(bptt_gradient_scale=0.5), _updater(dropout=0.2)
+THOUSAND_CHOICES: dict[str, Change] = {
+    "thousand": _few,
+    "thousand-decay": _all(_few, _DECAY),
+    "thousand-scale": _all(_few, _SCALE),
+    "thousand-dropout": _all(_few, _DROPOUT),
+    "thousand-adamw": _all(
+        _few, _SCALE, _optimizer(kind="adamw", learning_rate=4e-4, weight_decay=1.0)
+    ),
+    "thousand-all": _all(_few, _DECAY, _SCALE, _DROPOUT),
+}
+
+ALL_CHOICES = (
+    CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
+    | THOUSAND_CHOICES
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Study:
+    """Runs that are compared with each other."""
+
+    recipe: str
+    updates: int
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    choices: tuple[str, ...] = ("as-is",)
+    splits: tuple[str, ...] = ("test", "validation")  # that the last checkpoint is tested on
+    teacher: str = ""  # its checkpoint
+    gradient_scale: float | None = None  # between steps, where it is not the recipe's
+
+    def runs(self, data: str) -> Iterator[tuple[str, RunConfig]]:
+        """Name and config of every run."""
+        for choice in self.choices:
+            for seed in self.seeds:
+                for method in self.methods:
+                    config = recipe(f"{self.recipe}/{method}")
+                    if self.teacher and config.step_weights != "final":  # for methods of curation
+                        taught = replace(config.teacher, checkpoint=self.teacher)
+                        config = replace(config, teacher=taught)
+                    if self.gradient_scale is not None:
+                        config = _updater(bptt_gradient_scale=self.gradient_scale)(config)
+                    warmup = min(config.optimizer.warmup, self.updates // 5)
+                    config = replace(
+                        config, seed=seed, data=data,
+                        optimizer=replace(config.optimizer, updates=self.updates, warmup=warmup),
+                        eval_every=max(1, self.updates // 5), log_every=max(1, self.updates // 100),
+                        save_every=max(1, self.updates // 10),
+                    )  # fmt: skip
+                    yield f"{choice}-{method}-{seed}", ALL_CHOICES[choice](config)
+
+
+STUDIES = {
+    "choices": Study(
+        "sudoku", 10_000, ("focus",), (42, 43), tuple(CHOICES), ("validation",), gradient_scale=1.0
+    ),
+    "choices-mini-maze": Study(
+        "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
+    ),
+    "primary": Study(
+        "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),
+        teacher=TEACHER,
+    ),
+    # As the paper has it: gradients go back through all steps of a rollout unscaled.
+    "primary-unscaled": Study(
+        "sudoku", 50_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER, gradient_scale=1.0
+    ),
+    "long-choices": Study(
+        "sudoku", 50_000, ("focus",), (1, 2), ("fresh-symmetries", "gradient-scale-0.6"),
+        teacher=TEACHER,
+    ),
+    "secondary": Study(
+        "sudoku", 16_667,
+        ("focus", "random", "no-replay", "recurrent", "energy-hard", "fixed-mix", "no-memory",
+         "one-step", "permuted", "easiest", "hardest"), (1, 2, 3),
+        teacher=TEACHER,
+    ),
+    "secondary-untaught": Study("sudoku", 16_667, ("focus",), (1, 2, 3)),
+    "secondary-unscaled": Study(
+        "sudoku", 16_667, ("focus", "no-replay"), (1, 2, 3), teacher=TEACHER, gradient_scale=1.0
+    ),
+    # The paper's Table 1 for a real language model, and the same without one.
+    "table1": Study(
+        "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER
+    ),
+    "table1-others": Study(
+        "sudoku/qwen2.5-coder-0.5b", 20_000, ("recurrent", "one-step", "direct"), (1,)
+    ),
+    "table1-controls": Study(
+        "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus",), (1,),
+        tuple(LANGUAGE_MODEL_CHOICES), teacher=TEACHER,
+    ),
+    "adapter-rates": Study(
+        "sudoku/qwen2.5-coder-0.5b", 10_000, ("focus",), (1,), (*RATES, *TEXT_KL), teacher=TEACHER
+    ),
+    "table1-none": Study("sudoku", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER),
+    "thousand": Study(
+        "sudoku-quick", 6_000, ("focus",), (1,), tuple(THOUSAND_CHOICES), ("validation",)
+    ),
+    "primary-maze": Study(
+        "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),
+        teacher=MAZE_TEACHER,
+    ),
+}  # fmt: skip
