@@ -68,6 +68,15 @@ def one_line(command: str) -> Iterator[None]:
         raise SystemExit(2) from error
 
 
+@contextlib.contextmanager
+def that_holds(folder: Path, what: str) -> Iterator[None]:
+    """A folder whose files are of another kind is named as what it is not."""
+    try:
+        yield
+    except KeyError as error:
+        raise UserError(f"{folder} does not hold {what}: its files lack {error}") from error
+
+
 def measure_or_show(
     doc: str, stored: Path, measure: Callable[[], dict], table: Callable[[dict], str]
 ) -> None:

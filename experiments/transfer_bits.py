@@ -9,7 +9,7 @@ anyone can pair two variants again.
 import json
 from pathlib import Path
 
-from experiments.stored import RESULTS, command_line, one_line
+from experiments.stored import RESULTS, command_line, one_line, that_holds
 from experiments.transfer_figures import natural
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.store import Bits, Store
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
     words = parser.parse_args()
-    with one_line("transfer_bits"):
+    with one_line("transfer_bits"), that_holds(words.run, "a run of focus transfer --bits"):
         write_text(RESULTS / f"{words.name}.json", json.dumps(stored_run(words.run)) + "\n")
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.stored import RESULTS, command_line, one_line, pack
+from experiments.stored import RESULTS, command_line, one_line, pack, that_holds
 from focus.evaluation.transfer.store import Scored, Store
 from focus.files import read_object, write_text
 
@@ -73,7 +73,8 @@ def main() -> None:
     parser.add_argument("--completions", action="store_true", help="keep their texts too")
     words = parser.parse_args()
     with one_line("transfer_figures"):
-        figures = stored_run(words.run)
+        with that_holds(words.run, "a scored run of focus transfer"):
+            figures = stored_run(words.run)
         write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
         if words.completions:
             keep_completions(words.run, RESULTS / f"{words.name}.tar.xz")

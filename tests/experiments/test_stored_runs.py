@@ -59,7 +59,9 @@ def test_retries_are_counted_from_an_evaluation(tmp_path, call, monkeypatch):
 
 def test_a_folder_that_is_something_else_is_one_line(tmp_path, call, capsys):
     evaluated(tmp_path / "plain", 0)
-    (tmp_path / "plain" / "bits.json").write_text("[]")
+    (tmp_path / "plain" / "bits.json").write_text("{}")
+    (tmp_path / "plain" / "base").mkdir()
+    (tmp_path / "plain" / "base" / "settings.json").write_text("{}")
     for script in (symmetry_retries, transfer_bits, transfer_figures):
         for folder in ("plain", "nowhere"):
             with pytest.raises(SystemExit) as ended:
