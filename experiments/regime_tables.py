@@ -5,7 +5,8 @@ import numpy as np
 from experiments import gradient_noise as noise
 from experiments import one_step as single_steps
 from experiments.stored import figures, markdown, rate, unpack
-from focus.evaluation.statistics import paired_difference, wilson_interval
+from experiments.verdicts import stored_bits
+from focus.evaluation.statistics import effect_over_seeds, paired_difference, wilson_interval
 
 
 def choices(study: str = "choices") -> str:
@@ -30,7 +31,8 @@ def long_rollouts(study: str) -> str:
     steps, changes = ("16", "32", "64", "128", "256", "1024"), (("64", "128"), ("128", "1024"))
     by_change = (f"{one} to {int(other):,}" for one, other in changes)
     rows = [["method, seed", *(f"K = {int(k):,}" for k in steps), *by_change]]
-    for run in figures(f"campaign-{study}")["runs"].values():
+    runs = figures(f"campaign-{study}")["runs"].values()
+    for run in sorted(runs, key=lambda run: (run["method"], run["seed"])):
         solved = {k: unpack(bits, run["n_test"]) for k, bits in run["test"].items()}
         row = [f"{run['method']}, {run['seed']}"]
         row += [f"{100 * solved[k].mean():.1f}" if k in solved else "–" for k in steps]
@@ -40,6 +42,27 @@ def long_rollouts(study: str) -> str:
                 continue
             gain, low, high = (100 * v for v in paired_difference(solved[more], solved[fewer]))
             row.append(f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]")
+        rows.append(row)
+    return markdown(rows)
+
+
+def factors() -> str:
+    """What selection and what the penalty is worth at full length, with the other and without."""
+    steps, bits = (16, 32, 64, 128, 256), stored_bits("campaign-primary")
+    rows = [["what", "seeds", *(f"K = {k}" for k in steps)]]
+    for what, better, worse in (
+        ("frontier instead of random states, with the penalty", "focus", "random-penalty"),
+        ("frontier instead of random states, without", "no-penalty", "random"),
+        ("the penalty, at the frontier", "focus", "no-penalty"),
+        ("the penalty, on random states", "random-penalty", "random"),
+        ("both: FOCUS instead of Random", "focus", "random"),
+    ):
+        seeds = sorted(bits[better].keys() & bits[worse].keys())
+        row = [what, str(len(seeds))]
+        for k in steps:
+            one, other = (np.stack([bits[m][seed][k] for seed in seeds]) for m in (better, worse))
+            effect, low, high, _ = (100 * value for value in effect_over_seeds(one, other))
+            row.append(f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]")
         rows.append(row)
     return markdown(rows)
 

@@ -396,9 +396,9 @@ def speed_on_a_cpu() -> str:
 
 
 _TABLES = (
-    summary, peers, verdicts, regime.choices, regime.long_rollouts, regime.memorised,
-    regime.one_step, regime.carried_on, regime.gradient_noise, sudoku, changes, controls,
-    with_and_without, methods, method_paths, answer_decay, computed.symmetry_retries,
+    summary, peers, verdicts, regime.choices, regime.long_rollouts, regime.factors,
+    regime.memorised, regime.one_step, regime.carried_on, regime.gradient_noise, sudoku, changes,
+    controls, with_and_without, methods, method_paths, answer_decay, computed.symmetry_retries,
     computed.operations, maze, maze_paths, maze_larger, transfer, transfer_ends, transfer_bits,
     harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
 )  # fmt: skip

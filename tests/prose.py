@@ -6,6 +6,7 @@ import numpy as np
 
 from experiments import verdicts
 from experiments.stored import figures, unpack
+from experiments.studies import STUDIES
 from focus.model.solver import Solver
 from focus.report import paper
 
@@ -28,18 +29,19 @@ def rate(name: str, steps: int) -> float:
     return next(row["exact"] for row in figures(name)["test"] if row["steps"] == steps)
 
 
-def full_length(study: str, method: str = "focus", steps: int = 128) -> list[float]:
+def full_length(study: str, method: str = "focus", steps: int = 128) -> dict[int, float]:
+    """Shares by seed."""
     runs = figures(f"campaign-{study}")["runs"].values()
-    return [
-        float(np.mean(unpack(run["test"][str(steps)], run["n_test"])))
+    return {
+        run["seed"]: float(np.mean(unpack(run["test"][str(steps)], run["n_test"])))
         for run in runs if run["method"] == method
-    ]  # fmt: skip
+    }  # fmt: skip
 
 
-def ahead_of_random(steps: int) -> float:
-    """Points of FOCUS over Random at full length, in the mean of the seeds."""
-    focus, random = (full_length("primary", method, steps) for method in ("focus", "random"))
-    return 100 * (np.mean(focus) - np.mean(random))
+def points(better: str, worse: str, steps: int = 128) -> float:
+    """Points of a method over another at full length, in the mean of the seeds of both."""
+    one, other = (full_length("primary", method, steps) for method in (better, worse))
+    return 100 * float(np.mean(over(one, other)))
 
 
 def effect(what: str, task: str) -> float:
@@ -79,22 +81,25 @@ def gained_without_loss(after: int) -> int:
     return sum(row["gained"] for row in rows if row["step"] > after)
 
 
-def over(one: list[float], other: list[float]) -> list[str]:
-    """Points of each seed over the same seed."""
-    return [f"{100 * (a - b):.1f}" for a, b in zip(one, other, strict=True)]
+def over(one: dict[int, float], other: dict[int, float]) -> list[float]:
+    """How far each seed is over the same seed."""
+    return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
 
 
-def listed(values: list[str]) -> str:
-    """a, b and c."""
-    return f"{', '.join(values[:-1])} and {values[-1]}"
+def listed(shares: list[float]) -> str:
+    """a, b and c, in points."""
+    *others, last = (f"{100 * share:.1f}" for share in shares)
+    return f"{', '.join(others)} and {last}"
 
 
 def words() -> list[tuple[Path, str]]:
     """Pages, and what each must hold."""
     focus, unscaled = full_length("primary"), full_length("primary-unscaled")
     random = full_length("primary", "random")
-    full, scaled = span(unscaled, 100, 1), span(focus, 100, 1)
-    longest = span(full_length("primary", steps=1024), 100, 1)
+    full, scaled = span(unscaled.values(), 100, 1), span(focus.values(), 100, 1)
+    longest = span(full_length("primary", steps=1024).values(), 100, 1)
+    level = span([np.mean(list(full_length("primary", method, 16).values()))
+                  for method in STUDIES["primary"].methods], 100)  # fmt: skip
     took = f"{span(minutes_of_training())} minutes"
     recurrent = next(c.in_paper for c in verdicts.CLAIMS if c.worse == "recurrent")
     lower = [
@@ -123,11 +128,17 @@ def words() -> list[tuple[Path, str]]:
                   " gained after K = 16"),
         (README, f"beside the paper's {published}"),
         (RESULTS, f"reaches {full} %** of the Sudokus at K = 128"),
-        (RESULTS, f"Random with one seed {span(full_length('primary-unscaled', 'random'), 100)} %"),
+        (RESULTS, "Random with one seed"
+                  f" {span(full_length('primary-unscaled', 'random').values(), 100)} %"),
         (RESULTS, f"the one before it reaches {scaled} %**, and {longest} % at K = 1,024"),
-        (RESULTS, f"both solve {span(full_length('primary', steps=16), 100)} % at K = 16"),
-        (RESULTS, f"ahead by {ahead_of_random(32):.1f} points at K = 32 and"
-                  f" {ahead_of_random(128):.1f} at 128"),
+        (RESULTS, f"all methods solve {level} % at K = 16"),
+        (RESULTS, f"ahead of Random by {points('focus', 'random', 32):.1f} points at K = 32 and"
+                  f" {points('focus', 'random'):.1f} at 128"),
+        (RESULTS, f"worth {points('focus', 'random-penalty'):.1f} points with the penalty and"
+                  f" {points('no-penalty', 'random'):.1f} without"),
+        (RESULTS, f"the penalty {points('focus', 'no-penalty'):.1f} at the frontier and"
+                  f" {points('random-penalty', 'random'):.1f} on random states"),
+        (README, f"({100 * np.mean(list(focus.values())):.1f} in the mean)"),
         (RESULTS, f"solves {100 * rate('sudoku-trm', 128):.1f} % at K = 128"),
         (RESULTS, f"retries under symmetries leave {_NUMBERS[len(retried['left'])]} of"
                   f" {retried['n']:,} puzzles"),
