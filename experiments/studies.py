@@ -61,12 +61,14 @@ LONG_CHOICES: dict[str, Change] = {
     "gradient-scale-0.6": _updater(bptt_gradient_scale=0.6),
     "fresh-symmetries": lambda config: replace(config, augment=True),
 }
-# Does the language model matter? Without its adapter; with givens that it alone can tell.
+# Does the language model matter? Without its adapter; with givens that it alone can tell; with
+# cells that it reads after the whole puzzle has been seen.
 LANGUAGE_MODEL_CHOICES: dict[str, Change] = {
     "frozen": lambda config: replace(
         config, solver=replace(config.solver, backbone=replace(config.solver.backbone, frozen=True))
     ),
     "givens-hidden": _task(givens_shown=False),
+    "two-grids": _task(grids_in_prompt=2),
 }
 # Does a puzzle adapter have to cost its text? The adapter's rate, and a term that holds the text.
 RATES: dict[str, Change] = {

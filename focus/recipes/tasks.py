@@ -26,10 +26,12 @@ def sudoku() -> RunConfig:
 
     707 sources under 100 symmetries each and 50,000 synthetic puzzles; no further symmetries. A
     TRM to teach it is trained on the same puzzles by `runs/sudoku_teacher.sh`. Gradients are scaled
-    by 0.8 from each step to the one before, which is ours: what comes from far is mostly noise.
+    by 0.8 from each step to the one before, which is ours: what comes from far is mostly noise. A
+    language model reads the puzzle once; the paper does not say how it is printed.
     """
     knots = ((0.2, 0.9), (0.4, 0.65), (0.6, 0.35), (0.8, 0.12), (1.0, 0.02))
     return RunConfig(
+        task=Sudoku(grids_in_prompt=1),
         solver=SolverConfig(updater=UpdaterConfig(bptt_gradient_scale=0.8)),
         optimizer=OptimizerConfig(knots=knots, accumulate=1),
         corpus=CorpusConfig(sources=707, symmetries=100, synthetic=50_000), augment=False,
