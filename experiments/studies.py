@@ -110,6 +110,8 @@ THOUSAND_CHOICES: dict[str, Change] = {
         _few, _SCALE, _optimizer(kind="adamw", learning_rate=4e-4, weight_decay=1.0)
     ),
     "thousand-all": _all(_few, _DECAY, _SCALE, _DROPOUT),
+    "thousand-equivariant": _all(_few, _updater(equivariant=True, width=64)),
+    "thousand-equivariant-deep": _all(_few, _updater(equivariant=True, width=64, layers=4)),
 }
 
 ALL_CHOICES = (

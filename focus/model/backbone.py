@@ -84,14 +84,17 @@ class Backbone(nn.Module, ABC):
 class ClueEmbedding(Backbone):
     """`none`: no language model, an embedding of each token's clue."""
 
-    def __init__(self, task: Task, width: int):
+    def __init__(self, task: Task, width: int, classes_alike: bool):
+        """With `classes_alike` the clue is whether there is one."""
         super().__init__()
-        self.table = Embedding(len(task.prompt().symbols), width)
+        self.classes_alike = classes_alike
+        self.table = Embedding(2 if classes_alike else len(task.prompt().symbols), width)
         nn.init.normal_(self.table.weight, std=0.5)
 
     def read(self, x: Problem) -> Int[Tensor, "batch tokens"]:
         """The clue of each token."""
-        return x.grid.gather(1, x.cell)
+        clue = x.grid.gather(1, x.cell)
+        return (clue > 0).long() if self.classes_alike else clue
 
     def project(self, read: Int[Tensor, "batch tokens"]) -> Float[Tensor, "batch tokens width"]:
         return self.table(read)
@@ -202,10 +205,12 @@ class LanguageModel(Backbone):
         return self.readout(read[:, :-1]) + self.summary(read[:, -1:])
 
 
-def build_backbone(task: Task, config: BackboneConfig, width: int) -> Backbone:
-    """The encoder that a config names."""
+def build_backbone(
+    task: Task, config: BackboneConfig, width: int, classes_alike: bool = False
+) -> Backbone:
+    """The encoder that a config names; `classes_alike` where the updater treats them so."""
     if config.name == "none":
-        return ClueEmbedding(task, width)
+        return ClueEmbedding(task, width, classes_alike)
     return LanguageModel(task, config, width)
 
 

@@ -88,12 +88,17 @@ def a_trm_with_focus(config):
     return replace(taught, replay=replay, curation=curation)
 
 
+def equivariant(config):
+    updater = replace(config.solver.updater, equivariant=True)
+    return replace(config, solver=replace(config.solver, updater=updater))
+
+
 RUNS = (
     ("sudoku", "none", None), ("maze", "none", None), ("sudoku", "tiny-llama", None),
     ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
     ("sudoku", "tiny-llama", encoded_ahead), ("sudoku", "none", a_trm),
     ("sudoku", "none", a_trm_with_focus), ("maze", "none", carried),
-    ("maze", "none", a_maze_trm),
+    ("maze", "none", a_maze_trm), ("sudoku", "none", equivariant),
 )  # fmt: skip
 
 
