@@ -92,6 +92,12 @@ MAZE_CHOICES: dict[str, Change] = {
     "bound-8-decay-0.2": _all(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
 }
 
+# Do classes have to be told apart?
+CLASS_CHOICES: dict[str, Change] = {
+    "as-is": lambda config: config,
+    "equivariant": _updater(equivariant=True),
+}
+
 
 def _few(config: RunConfig) -> RunConfig:
     """The 1,000 puzzles of train alone."""
@@ -116,7 +122,7 @@ THOUSAND_CHOICES: dict[str, Change] = {
 
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
-    | THOUSAND_CHOICES
+    | CLASS_CHOICES | THOUSAND_CHOICES
 )  # fmt: skip
 
 
@@ -160,6 +166,9 @@ STUDIES = {
     ),
     "choices-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
+    ),
+    "choices-mini-sudoku": Study(
+        "mini-sudoku", 60, ("focus",), (1, 2, 3), tuple(CLASS_CHOICES), ("validation",)
     ),
     "primary": Study(
         "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),

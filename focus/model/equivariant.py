@@ -24,7 +24,7 @@ from focus.tasks.assignment import Assignment
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
-_STORED_WIDTHS = 16  # activations of a layer that a backward pass needs, in widths (bf16)
+_STORED_WIDTHS = 16  # activations of a layer for a backward pass, in widths (bf16), estimated
 
 
 class EquivariantLayer(nn.Module):

@@ -72,8 +72,8 @@ class Assignment(Task):
     givens_shown: bool = True
     # what the updater sees of the answer beside its probabilities (ours); raw logits run away
     answer_features: AnswerFeatures = "log-probabilities"
-    # Times that a language model reads the grid. Once is twice as fast; cells are then read before
-    # all of the puzzle has been seen, with a summary of the whole beside each.
+    # Times that a language model reads the grid. Once is half the work for it; cells are then read
+    # before all of the puzzle has been seen, with a summary of the whole beside each.
     grids_in_prompt: int = 2
 
     def __post_init__(self):
