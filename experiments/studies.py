@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from focus.recipes import recipe
-from focus.training.config import RunConfig, TextKLConfig
+from focus.training.config import DeepSupervisionConfig, RunConfig, TextKLConfig
 
 TEACHER, MAZE_TEACHER = "sudoku-teacher", "maze-teacher"  # runs/sudoku_teacher.sh and so on
 Change = Callable[[RunConfig], RunConfig]
@@ -120,9 +120,35 @@ THOUSAND_CHOICES: dict[str, Change] = {
     "thousand-equivariant-deep": _all(_few, _updater(equivariant=True, width=64, layers=4)),
 }
 
+
+def _carried(config: RunConfig) -> RunConfig:
+    """Puzzles stay for 16 updates of four steps each; gradients end with the update."""
+    supervision = DeepSupervisionConfig(steps=16)
+    return replace(config, deep_supervision=supervision, steps=4)
+
+
+def _rollouts(config: RunConfig) -> RunConfig:
+    """The same steps in a quarter of the updates, with gradients through all 16 of a rollout."""
+    optimizer = replace(config.optimizer, updates=config.optimizer.updates // 4, ema=0.996)
+    return replace(
+        config, optimizer=optimizer, eval_every=config.eval_every // 4,
+        save_every=config.save_every // 4, log_every=config.log_every // 4,
+    )  # fmt: skip
+
+
+# From 1,000 puzzles, digits treated alike: is it gradients through many steps that learn by heart,
+# or weights that nothing holds back? Decay times the rate adds up to the same in all that have it.
+_EQUIVARIANT = _all(_few, _updater(equivariant=True, width=64))
+CARRIED_CHOICES: dict[str, Change] = {
+    "carried": _all(_EQUIVARIANT, _carried),
+    "carried-held": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT),
+    "rollouts-held": _all(_EQUIVARIANT, _rollouts, _optimizer(weight_decay=1.2), _DROPOUT),
+    "carried-held-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _updater(width=128)),
+}
+
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
-    | CLASS_CHOICES | THOUSAND_CHOICES
+    | CLASS_CHOICES | THOUSAND_CHOICES | CARRIED_CHOICES
 )  # fmt: skip
 
 
@@ -209,6 +235,12 @@ STUDIES = {
     "table1-none": Study("sudoku", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER),
     "thousand": Study(
         "sudoku-quick", 6_000, ("focus",), (1,), tuple(THOUSAND_CHOICES), ("validation",)
+    ),
+    "thousand-carried": Study(
+        "sudoku-quick", 6_000, ("no-replay",), (1,), tuple(CARRIED_CHOICES), ("validation",)
+    ),
+    "thousand-long": Study(
+        "sudoku-quick", 30_000, ("no-replay",), (1, 2, 3), tuple(CARRIED_CHOICES)
     ),
     "primary-maze": Study(
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),

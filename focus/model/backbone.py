@@ -8,6 +8,8 @@ hidden state at the cells, through G_psi = RMSNorm + Linear, is R.
 import tempfile
 import typing
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +19,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from focus.errors import UserError
+from focus.model.dropout import HashedDropout, draw_seeds
 from focus.model.layers import Embedding, Linear, RMSNorm
 from focus.model.precision import mixed_precision
 from focus.model.pretrained import load_language_model, public_name
@@ -44,9 +47,10 @@ class BackboneConfig(Settings, section="solver.backbone"):
 
 _STORED_WIDTHS = 8  # stored activations of a decoder layer, in widths per token (bf16),
 _STORED_HIDDEN_WIDTHS = 4  # and in widths of its hidden part
-_STORED_WITH_DROPOUT = 3  # more widths where adapters drop (measured before they were joined),
+_STORED_WITH_DROPOUT = 3  # more widths where adapters drop (measured with peft's own dropout),
 _STORED_WITH_NORM = 2  # and where queries and keys are normalised
 _CAUSAL = "focus_causal"  # attention that transformers makes no mask for: all is seen, causally
+_SEEDS_APART = 4  # 16 bytes: compiled code wants tensors to begin at multiples of them
 LORA_TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
@@ -100,44 +104,30 @@ class ClueEmbedding(Backbone):
         return self.table(read)
 
 
-class LanguageModel(Backbone):
-    """A causal language model with LoRA; all but the adapter and G_psi is frozen."""
+class CausalModel(nn.Module):
+    """A causal language model with LoRA: its passes, compiled and recorded in training."""
 
-    def __init__(self, task: Task, config: BackboneConfig, width: int):
+    def __init__(self, config: BackboneConfig):
         super().__init__()
-        model, codec = load_language_model(config.name)
-        self.codec = codec
-        self.prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin, codec.decode)
-        length = len(self.prompt.template)
-        settings = typing.cast(Any, model).config
-        room = getattr(settings, "max_position_embeddings", None) or length
-        if length > room:
-            raise UserError(
-                f"the prompt has {length:,} tokens, and {config.name} has room for {room:,}; "
-                "choose a smaller puzzle or another backbone"
-            )
-        hidden = settings.hidden_size
+        model, self.codec = load_language_model(config.name)
         self.frozen, self.maskless = config.frozen, False
+        self.dropouts: list[HashedDropout] = []  # those of compiled layers
         self.model: Any = model.requires_grad_(False) if config.frozen else add_lora(model, config)
-        self.readout_norm, self.readout = RMSNorm(hidden, eps=None), Linear(hidden, width)
-        # Where the grid is printed once, early cells have not seen all of it: add a summary.
-        printed_once = bool((self.prompt.slot >= 0).sum() == task.cells)
-        self.summary = Linear(hidden, width, bias=False) if printed_once else None
 
     def decoder(self) -> Any:
         """The language model without its vocabulary head."""
         return (self.model if self.frozen else self.model.get_base_model()).get_decoder()
 
-    @property
-    def language_model(self) -> Any:
-        """The language model, with its adapter unless it is frozen."""
-        return self.model
-
     def compile_layers(self) -> None:
-        from focus.model.joined_lora import join_projections  # peft takes seconds to load
+        from focus.model.joined_lora import (  # peft takes seconds to load
+            hash_dropout,
+            join_projections,
+        )
 
         if not self.frozen:
             join_projections(self.model)
+            if not recomputes_activations(self.model):  # which would find another seed
+                self.dropouts = hash_dropout(self.model)
         for layer in getattr(self.decoder(), "layers", ()):
             layer.compile(dynamic=False)
 
@@ -153,6 +143,69 @@ class LanguageModel(Backbone):
         self.maskless = is_static(self.model) and not recomputes_activations(self.model)
         AttentionInterface.register(_CAUSAL, sdpa_attention_forward)
         return self.maskless
+
+    def hidden(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
+        """Last hidden states of texts of one length: one pass of the decoder."""
+        with self._reading(ids.device):
+            return self.decoder()(input_ids=ids, use_cache=False).last_hidden_state
+
+    def logits(
+        self, ids: Int[Tensor, "batch length"], last: int
+    ) -> Float[Tensor, "batch last vocabulary"]:
+        """What follows the last tokens of texts of one length."""
+        with self._reading(ids.device):
+            return self.model(input_ids=ids, use_cache=False, logits_to_keep=last).logits
+
+    def vocabulary(
+        self, hidden: Float[Tensor, "batch length hidden"]
+    ) -> Float[Tensor, "batch length vocabulary"]:
+        """Logits of the next tokens, by the frozen head."""
+        with mixed_precision(hidden.device):
+            return self.model.get_output_embeddings()(hidden)
+
+    @contextmanager
+    def _reading(self, device: torch.device) -> Iterator[None]:
+        """What a pass needs: seeds of dropout, attention without a mask where that was prepared."""
+        if self.dropouts and self.training:
+            seeds = draw_seeds(_SEEDS_APART * len(self.dropouts), device)[::_SEEDS_APART]
+            for dropout, seed in zip(self.dropouts, seeds, strict=True):
+                dropout.seed = seed
+        config = self.decoder().config
+        usual = config._attn_implementation
+        if self.maskless:
+            config._attn_implementation = _CAUSAL
+        learning = torch.is_grad_enabled() and not self.frozen
+        try:
+            with mixed_precision(device), torch.set_grad_enabled(learning):
+                yield
+        finally:
+            config._attn_implementation = usual
+
+
+class LanguageModel(CausalModel, Backbone):
+    """A causal language model that reads puzzles; all but its adapter and G_psi is frozen."""
+
+    def __init__(self, task: Task, config: BackboneConfig, width: int):
+        super().__init__(config)
+        codec, settings = self.codec, self.model.config
+        self.prompt = tokenize_prompt(task.prompt(), codec.encode, codec.begin, codec.decode)
+        length = len(self.prompt.template)
+        room = getattr(settings, "max_position_embeddings", None) or length
+        if length > room:
+            raise UserError(
+                f"the prompt has {length:,} tokens, and {config.name} has room for {room:,}; "
+                "choose a smaller puzzle or another backbone"
+            )
+        hidden = settings.hidden_size
+        self.readout_norm, self.readout = RMSNorm(hidden, eps=None), Linear(hidden, width)
+        # Where the grid is printed once, early cells have not seen all of it: add a summary.
+        printed_once = bool((self.prompt.slot >= 0).sum() == task.cells)
+        self.summary = Linear(hidden, width, bias=False) if printed_once else None
+
+    @property
+    def language_model(self) -> Any:
+        """The language model, with its adapter unless it is frozen."""
+        return self.model
 
     def read_flops(self) -> float:
         """Frozen weights cost 4 for each and token of the prompt, 2 without a pass back.
@@ -175,26 +228,6 @@ class LanguageModel(Backbone):
             last = places.new_full((len(places), 1), hidden.shape[1] - 1)
             places = torch.cat([places, last], 1)
         return hidden.gather(1, places[..., None].expand(-1, -1, hidden.shape[-1]))
-
-    def hidden(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length hidden"]:
-        """Last hidden states of texts of one length: one pass of the decoder."""
-        learning = torch.is_grad_enabled() and not self.frozen
-        decoder = self.decoder()
-        usual = decoder.config._attn_implementation
-        if self.maskless:
-            decoder.config._attn_implementation = _CAUSAL
-        try:
-            with mixed_precision(ids.device), torch.set_grad_enabled(learning):
-                return decoder(input_ids=ids, use_cache=False).last_hidden_state
-        finally:
-            decoder.config._attn_implementation = usual
-
-    def vocabulary(
-        self, hidden: Float[Tensor, "batch length hidden"]
-    ) -> Float[Tensor, "batch length vocabulary"]:
-        """Logits of the next tokens, by the frozen head."""
-        with mixed_precision(hidden.device):
-            return self.model.get_output_embeddings()(hidden)
 
     def project(
         self, read: Float[Tensor, "batch places hidden"]

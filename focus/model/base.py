@@ -114,6 +114,10 @@ class Model(nn.Module, ABC):
     def compile_parts(self) -> None:
         """Compile what training repeats, for one batch size."""
 
+    def prepare_capture(self) -> bool:
+        """Make ready for CUDA graphs; False where none can hold an update."""
+        return True
+
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:

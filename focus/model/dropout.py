@@ -7,7 +7,7 @@ reading and writing the numbers.
 
 import torch
 from jaxtyping import Int
-from torch import Tensor
+from torch import Tensor, nn
 
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - (1 << 32)  # the "lowbias32" constants of Wellons
 
@@ -22,6 +22,21 @@ def hashed_dropout(x: Tensor, share: float, seed: Int[Tensor, ""]) -> Tensor:
     place = torch.arange(x.numel(), dtype=torch.int32, device=x.device).view(x.shape)
     keep_mask = _mix(_mix(place) ^ seed) >= int(share * (1 << 32)) - (1 << 31)
     return torch.where(keep_mask, x * (1 / (1 - share)), 0.0)
+
+
+class HashedDropout(nn.Module):
+    """Dropout by a hash as a layer; whoever runs it sets its seed before every pass."""
+
+    def __init__(self, share: float):
+        super().__init__()
+        self.share = share
+        self.seed: Int[Tensor, ""] | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return x
+        assert self.seed is not None, "a training pass without seeds"
+        return hashed_dropout(x, self.share, self.seed)
 
 
 def _mix(word: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:

@@ -7,7 +7,8 @@ input, and so do gate and up: joined, a layer of Qwen2.5 launches 55 kernels an 
 the adapters stay what they are, and are put together in every pass. What differs from peft is the
 dropout: joined adapters see the same dropped input.
 
-Only training is joined: elsewhere, and with the adapter off, a projection is peft's own.
+Only training is joined: elsewhere, and with the adapter off, a projection is peft's own. In
+compiled training the adapters also drop by a hash (`dropout.py`).
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from peft.tuners.lora.layer import Linear as LoraLinear
 from torch import Tensor, nn
 from torch.nn import functional
 
+from focus.model.dropout import HashedDropout
 from focus.model.layers import linear
 
 _READ_TOGETHER = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
@@ -88,3 +90,17 @@ def join_projections(model: nn.Module) -> None:
             for number, member in enumerate(members):
                 member.__class__ = JoinedLinear
                 member.joined, member.number = joined, number
+
+
+def hash_dropout(model: nn.Module) -> list[HashedDropout]:
+    """Let adapters drop by a hash; gives what needs a seed before every pass."""
+    hashed = []
+    for part in model.modules():
+        if not isinstance(part, LoraLinear):
+            continue
+        dropout = part.lora_dropout[_ADAPTER]
+        if isinstance(dropout, nn.Dropout):
+            part.lora_dropout[_ADAPTER] = dropout = HashedDropout(dropout.p)
+        if isinstance(dropout, HashedDropout):
+            hashed.append(dropout)
+    return hashed

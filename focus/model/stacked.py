@@ -6,6 +6,7 @@ launches as many kernels as one of them. Only what touches a weight knows of the
 selection and losses see one large batch.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
@@ -21,6 +22,7 @@ from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.solver import Solver
 from focus.model.state import State
 from focus.model.updater import OF_A_STEP, Updater, UpdaterConditioning
+from focus.model.weight_vector import WeightVector
 from focus.tasks.records import Problem
 
 
@@ -72,10 +74,11 @@ class StackedSolver(Solver):
     and optimized by itself.
     """
 
-    def __init__(self, solvers: Sequence[Solver]):
+    def __init__(self, solvers: Sequence[Solver], vectors: Sequence[WeightVector] = ()):
+        """`vectors` are those of the solvers' weights, where optimizers have made them."""
         first = solvers[0]
         Model.__init__(self, first.task, first.config)
-        self.weights = _joined(solvers)
+        self.weights = _joined(vectors or [_vector(solver) for solver in solvers])
         self.backbone = first.backbone
         self.updater = StackedUpdater(self.weights, cast(Updater, first.updater))
         self.energy, self.loss = first.task.energy, first.task.loss
@@ -101,20 +104,22 @@ def why_not_stacked(config: SolverConfig) -> str | None:
     return None
 
 
-def _joined(solvers: Sequence[Solver]) -> dict[str, Tensor]:
-    """Trained weights by name with an axis of solvers; those of each become views of them."""
-    joined = {}
-    named = [
-        {name: weight for name, weight in solver.named_parameters() if weight.requires_grad}
-        for solver in solvers
-    ]
-    for name in named[0]:
-        weights = torch.stack([one[name].detach() for one in named]).requires_grad_()
-        weights.grad = torch.zeros_like(weights)
-        for number, one in enumerate(named):
-            one[name].data = weights.data[number]
-            one[name].grad = weights.grad[number]
-        joined[name] = weights
+def _vector(solver: Solver) -> WeightVector:
+    return WeightVector({n: p for n, p in solver.named_parameters() if p.requires_grad})
+
+
+def _joined(vectors: Sequence[WeightVector]) -> dict[str, Tensor]:
+    """Trained weights by name with an axis of solvers; each vector becomes a row of all."""
+    values = torch.stack([vector.values for vector in vectors])
+    gradients = torch.stack([vector.gradients for vector in vectors])
+    for vector, *rows in zip(vectors, values, gradients, strict=True):
+        vector.move_to(*rows)
+    # Detached, since autocast converts what PyTorch knows to be a view at every use.
+    joined = {n: w.detach().requires_grad_() for n, w in vectors[0].split(values).items()}
+    for name, gradient in vectors[0].split(gradients).items():
+        joined[name].grad = gradient
+    # PyTorch prefers contiguous gradients for weights that lie apart; here they lie as the weights.
+    warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout contract")
     return joined
 
 

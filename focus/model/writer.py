@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
 from focus.errors import UserError
-from focus.model.backbone import activation_bytes, add_lora
+from focus.model.backbone import CausalModel, activation_bytes
 from focus.model.base import Model, Prediction, SolverConfig
 from focus.model.generate import batch_size, complete
-from focus.model.precision import mixed_precision
-from focus.model.pretrained import load_language_model
 from focus.tasks.base import Codes, Task
 from focus.tasks.prompt import Prompt, tokenize_prompt
 from focus.tasks.records import Problem, Target
@@ -33,8 +31,8 @@ class Writer(Model):
         super().__init__(task, config)
         if config.backbone.name == "none" or config.backbone.frozen:
             raise UserError("writing an answer needs a language model with an adapter")
-        model, self.codec = load_language_model(config.backbone.name)
-        self.model = add_lora(model, config.backbone)
+        self.reader = CausalModel(config.backbone)
+        self.codec = self.reader.codec
         question, target = task.prompt(), task.text_target()
         question = Prompt((*question.parts, _CUE), question.symbols)
         self._question = tokenize_prompt(question, self.codec.encode, self.codec.begin)
@@ -43,31 +41,27 @@ class Writer(Model):
     def loss(self, x: Problem, y: Target) -> Float[Tensor, " batch"]:
         """Cross-entropy of the completion alone, mean over its tokens, end of text included."""
         prompt = self._question.ids(x.grid)
-        target = self._target.ids(self._codes(self.task.answer_codes(self.task.reference(y), x)))
+        target = self._target.ids(self.task.cell_codes(self.task.reference(y), x).long())
         target = functional.pad(target, (0, 1), value=self.codec.end)
-        length = target.shape[1]
-        with mixed_precision(target.device):
-            logits = self.model(
-                input_ids=torch.cat([prompt, target], 1), use_cache=False,
-                logits_to_keep=length + 1,
-            ).logits[:, :-1]  # fmt: skip
+        whole = torch.cat([prompt, target], 1)
+        logits = self.reader.logits(whole, target.shape[1] + 1)[:, :-1]
         losses = functional.cross_entropy(
             logits.float().flatten(0, 1), target.flatten(), reduction="none"
         )
         return losses.unflatten(0, target.shape).mean(1)
 
-    def _codes(self, codes: Codes) -> Int[Tensor, "batch cells"]:
-        return torch.as_tensor(codes, device=self.device).long()
-
     def write(self, questions: Codes) -> list[str]:
         """Greedy completions of puzzles given as codes."""
-        prompts = self._question.ids(self._codes(questions)).tolist()
-        written = complete(self.model, prompts, self.lengths[1], [self.codec.end], str(self.device))
+        codes = torch.as_tensor(questions, device=self.device).long()
+        prompts = self._question.ids(codes).tolist()
+        written = complete(
+            self.language_model, prompts, self.lengths[1], [self.codec.end], str(self.device)
+        )
         return [self.codec.decode(one.ids) for one in written]
 
     @property
     def language_model(self) -> Any:
-        return self.model
+        return self.reader.model
 
     def predict(
         self, x: Problem, questions: Codes, steps: Sequence[int], early_stop: bool = False
@@ -83,15 +77,23 @@ class Writer(Model):
                 answers[row], parsed[row] = answer, True
         yield Prediction(0, answers, parsed=parsed)
 
+    def compile_parts(self) -> None:
+        self.reader.compile_layers()
+
+    def prepare_capture(self) -> bool:
+        return self.reader.prepare_capture()
+
     def eval_batch_size(self) -> int:
         """On a CPU what is written comes token by token, and each reads all weights."""
         if self.device.type == "cpu":
             return 16
-        return batch_size(self.model, *self.lengths, "cuda")
+        return batch_size(self.language_model, *self.lengths, "cuda")
 
     def encoder_bytes(self) -> int:
-        vocabulary = 10 * sum(self.lengths) * self.model.config.vocab_size  # in two precisions
-        return activation_bytes(self.model, sum(self.lengths)) + vocabulary
+        vocabulary = (
+            10 * sum(self.lengths) * self.language_model.config.vocab_size
+        )  # in two precisions
+        return activation_bytes(self.language_model, sum(self.lengths)) + vocabulary
 
     @property
     def lengths(self) -> tuple[int, int]:

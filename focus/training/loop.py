@@ -254,7 +254,7 @@ class Trainer:
             }  # fmt: skip
             save_state(
                 self.folder / "last", self.config, trained_weights(self.model),
-                runner.optimizer.average, optimizer_tensors(self.model, runner.optimizer.parts),
+                runner.optimizer.average, optimizer_tensors(runner.optimizer),
                 sums, counters, runner.objective.tensors(),
             )  # fmt: skip
             write_text(self.folder / _SAVED, "")
@@ -271,11 +271,11 @@ class Trainer:
             for name, value in carried.items():
                 runner.objective.tensors()[name].copy_(value)
             load_weights(self.model, weights, folder)
-            restore_optimizer(self.model, runner.optimizer.parts, moments)
+            restore_optimizer(runner.optimizer, moments)
             if self.processes.first:  # the sums are those of all processes
                 runner.metric_sums.set(sums)
-            for name, value in average.items():
-                runner.optimizer.average[name].copy_(value)
+            for name, own in runner.optimizer.average.items():
+                own.copy_(average[name])
             self.update, self.best = counters["update"], counters["best"]
             self.best_energy = counters["best_energy"]
             self.seconds = counters["seconds"]

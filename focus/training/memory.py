@@ -55,7 +55,7 @@ def estimate_memory(model: Model, config: RunConfig, processes: int = 1) -> Memo
     replayed_steps = max(h for _, _, h in config.replay.stages) if replays else 0
     kept_states = len(config.curation.candidates) if replays else 0
     rollouts = model.rollout_bytes(config.steps, replayed_steps, kept_states)
-    recorded = _RECORDED if config.capture and config.solver.answer != "written" else 1
+    recorded = _RECORDED if config.capture else 1
     ahead = config.encode_interval > 1 or recomputes_activations(model)
     read = config.encode_batches * batch * model.encoder_bytes()
     text = config.text_kl

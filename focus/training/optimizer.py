@@ -1,7 +1,8 @@
 """What moves the weights: AdamW, or Muon for the matrices inside the updater's layers.
 
 The trained weights fall into two parts, the updater (with G_psi) and the adapter, because the
-adapter may learn once for several updates of the updater.
+adapter may learn once for several updates of the updater. They lie in one vector
+(`focus/model/weight_vector.py`), part after part.
 
 An optimizer of another kind is chosen in `make_parts`. Its groups have the key `peak`; on a GPU
 their learning rate is a tensor, so that a captured update stays valid while it changes, and the
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from focus.model.base import Model
-from focus.model.checkpoint import trained_weights
+from focus.model.weight_vector import WeightVector
 from focus.training.config import OptimizerConfig
 
 _ITERATIONS = 5  # of Newton-Schulz
@@ -32,7 +33,7 @@ class Part:
 
     name: str  # updater or adapter
     weights: list[Tensor]
-    average: list[Tensor]
+    place: slice  # of the vector
     optimizers: Sequence[torch.optim.Optimizer]
 
 
@@ -41,10 +42,16 @@ class Optimizer:
 
     def __init__(self, model: Model, config: OptimizerConfig):
         self.config = config
-        self.average = {name: weight.clone() for name, weight in trained_weights(model).items()}
-        self.parts = make_parts(model, self.average, config)
-        for weight in self.weights():
-            weight.grad = torch.zeros_like(weight)
+        named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        order = sorted(named, key=lambda n: (_part(n), _is_for_muon(n, named[n], config)))
+        self.vector = WeightVector({name: named[name] for name in order})
+        self.averaged = self.vector.values.clone() if config.ema else None
+        self.parts = make_parts(self.vector, config)
+
+    @property
+    def average(self) -> dict[str, Tensor]:
+        """The averaged weights by name; the weights themselves where there is no average."""
+        return self.vector.split(self.vector.values if self.averaged is None else self.averaged)
 
     def named(self, *names: str) -> list[Part]:
         """The parts of these names; all without any."""
@@ -55,8 +62,8 @@ class Optimizer:
         return [weight for part in self.named(*names) for weight in part.weights]
 
     def gradients(self, *names: str) -> list[Tensor]:
-        """The gradients of these parts."""
-        return [weight.grad for weight in self.weights(*names) if weight.grad is not None]
+        """The gradients of these parts, each as one vector."""
+        return [self.vector.gradients[part.place] for part in self.named(*names)]
 
     def set_learning_rates(self, share: float) -> None:
         """A share of each group's peak."""
@@ -73,71 +80,75 @@ class Optimizer:
 
         `interval` is the number of updates since the parts were moved last.
         """
-        weights = self.weights(*names)
-        norm = torch.nn.utils.clip_grad_norm_(weights, self.config.clip)
-        # At first the average reaches back over a tenth of the run so far, lest it keep the start.
-        done = update.float()
-        decay = ((1 + done) / (10 + done)).clamp(max=self.config.ema)
-        share = 1 - (decay**interval if interval > 1 else decay)
-        for part in self.named(*names):
-            for optimizer in part.optimizers:
-                optimizer.step()
-            change = torch._foreach_sub(part.weights, part.average)
-            torch._foreach_mul_(change, share)
-            torch._foreach_add_(part.average, change)
-        torch._foreach_zero_(self.gradients(*names))
+        gradients = self.gradients(*names)
+        norm = torch.nn.utils.get_total_norm(gradients)
+        torch._foreach_mul_(gradients, (self.config.clip / (norm + 1e-6)).clamp(max=1))
+        for optimizer in (o for part in self.named(*names) for o in part.optimizers):
+            optimizer.step()
+        torch._foreach_zero_(gradients)
+        if self.averaged is not None:
+            # At first it reaches back over a tenth of the run so far, lest it keep the start.
+            done = update.float()
+            decay = ((1 + done) / (10 + done)).clamp(max=self.config.ema)
+            share = 1 - (decay**interval if interval > 1 else decay)
+            for place in (part.place for part in self.named(*names)):
+                average = self.averaged[place]
+                average.add_((self.vector.values[place] - average).mul_(share))
         return norm
 
     def tensors(self) -> list[Tensor]:
         """Every tensor that a step changes."""
         optimizers = [optimizer for part in self.parts for optimizer in part.optimizers]
         moments = [v for o in optimizers for state in o.state.values() for v in state.values()]
-        return [*self.weights(), *self.gradients(), *moments, *self.average.values()]
+        averaged = [] if self.averaged is None else [self.averaged]
+        return [self.vector.values, self.vector.gradients, *moments, *averaged]
 
 
-def make_parts(model: Model, averages: dict[str, Tensor], config: OptimizerConfig) -> list[Part]:
-    """The parts of a model that are trained; `averages` are the averaged weights by name."""
-    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    adapter = [name for name in named if "lora_" in name]
-    updater = [name for name in named if "lora_" not in name]
-    layers = (".blocks.", ".net.layers.")  # of an updater, of a TRM
-    by_muon = {n for n in updater if any(word in n for word in layers) and named[n].ndim == 2}
-    if config.kind != "muon":
-        by_muon = set()
+def make_parts(vector: WeightVector, config: OptimizerConfig) -> list[Part]:
+    """The parts of what is trained; in each AdamW's weights lie before Muon's."""
     parts = []
-    for part, names, peak in (
-        ("updater", updater, config.learning_rate),
-        ("adapter", adapter, config.lora_learning_rate),
-    ):
-        if not names:
+    peaks = {"updater": config.learning_rate, "adapter": config.lora_learning_rate}
+    for part, peak in peaks.items():
+        named = [(name, weight) for name, weight in vector.named.items() if _part(name) == part]
+        if not named:
             continue
-        plain = [named[name] for name in names if name not in by_muon]
-        optimizers: list[torch.optim.Optimizer] = [_adamw(plain, peak, config)]
-        if matrices := [(name, named[name]) for name in names if name in by_muon]:
+        plain = [name for name, weight in named if not _is_for_muon(name, weight, config)]
+        flat = vector.parameter(vector.stretch(plain))
+        optimizers: list[torch.optim.Optimizer] = [_adamw(flat, peak, config)]
+        if matrices := named[len(plain) :]:
             optimizers.append(Muon(matrices, peak, config))
-        weights: list[Tensor] = [named[name] for name in names]
-        parts.append(Part(part, weights, [averages[name] for name in names], optimizers))
+        place = vector.stretch([name for name, _ in named])
+        parts.append(Part(part, [weight for _, weight in named], place, optimizers))
     return parts
+
+
+def _part(name: str) -> str:
+    return "adapter" if "lora_" in name else "updater"
+
+
+def _is_for_muon(name: str, weight: Tensor, config: OptimizerConfig) -> bool:
+    layers = (".blocks.", ".net.layers.")  # of an updater, of a TRM
+    inside = _part(name) == "updater" and any(word in name for word in layers)
+    return config.kind == "muon" and inside and weight.ndim == 2
 
 
 def _rate(weight: Tensor) -> Any:
     return torch.zeros((), device=weight.device) if weight.is_cuda else 0.0
 
 
-def _adamw(weights: Sequence[Tensor], peak: float, config: OptimizerConfig) -> torch.optim.AdamW:
+def _adamw(weights: Tensor, peak: float, config: OptimizerConfig) -> torch.optim.AdamW:
     """AdamW with its moments in place, so that a capture finds them."""
-    on_gpu = weights[0].is_cuda
+    on_gpu = weights.is_cuda
     optimizer = torch.optim.AdamW(
-        [{"params": weights, "peak": peak, "lr": _rate(weights[0])}],
+        [{"params": [weights], "peak": peak, "lr": _rate(weights)}],
         betas=(0.9, config.beta2), weight_decay=config.weight_decay,
         fused=on_gpu, capturable=on_gpu,
     )  # fmt: skip
-    for weight in weights:
-        optimizer.state[weight] = {
-            "step": torch.zeros((), device=weight.device if on_gpu else "cpu"),
-            "exp_avg": torch.zeros_like(weight),
-            "exp_avg_sq": torch.zeros_like(weight),
-        }
+    optimizer.state[weights] = {
+        "step": torch.zeros((), device=weights.device if on_gpu else "cpu"),
+        "exp_avg": torch.zeros_like(weights),
+        "exp_avg_sq": torch.zeros_like(weights),
+    }
     return optimizer
 
 

@@ -71,7 +71,10 @@ class StackedRuns:
         self.trainers, self.device = trainers, device
         first, configs = trainers[0], [trainer.config for trainer in trainers]
         self.config, self.puzzles = first.config, first.puzzles
-        self.solver = StackedSolver([solver_of(t.model, "the model") for t in trainers])
+        self.solver = StackedSolver(
+            [solver_of(trainer.model, "the model") for trainer in trainers],
+            [trainer.step_runner.optimizer.vector for trainer in trainers],
+        )
         if self.config.compile and device != "cpu":
             self.solver.compile_parts()
         self.objective = Curated(self.solver, configs, self.puzzles.rows, self.puzzles.distillation)
@@ -131,8 +134,7 @@ class StackedRuns:
             trainer.step_runner.move_weights()
 
     def _changing(self) -> list[Tensor]:
-        own = [tensor for trainer in self.trainers for tensor in trainer.step_runner.changing()]
-        return [*own, *(w.grad for w in self.solver.weights.values() if w.grad is not None)]
+        return [tensor for trainer in self.trainers for tensor in trainer.step_runner.changing()]
 
 
 def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:

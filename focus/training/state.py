@@ -7,12 +7,11 @@ about 15 MiB.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from focus.errors import UserError
 from focus.files import check_fields, read_object, write_text
@@ -20,7 +19,7 @@ from focus.folders import atomic_folder, check_folder
 from focus.model.checkpoint import read_tensors
 from focus.serialization import to_json
 from focus.training.config import RunConfig, first_difference, read_config
-from focus.training.optimizer import Part
+from focus.training.optimizer import Optimizer
 
 _SHARD = 15 * 2**20  # bytes
 _OTHERS = ("weights", "average", "metric_sums", "carried", "scale")  # what is no moment
@@ -29,24 +28,25 @@ _LARGEST_8_BIT = 448.0  # of float8_e4m3fn
 Tensors = dict[str, Tensor]
 
 
-def _moments(parts: list[Part]) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-    for optimizer in (optimizer for part in parts for optimizer in part.optimizers):
-        yield from optimizer.state.items()
+def optimizer_tensors(optimizer: Optimizer) -> Tensors:
+    """The moments by the names of the weights, whichever of them an optimizer moves as one."""
+    vector = optimizer.vector
+    found: Tensors = {}
+    kept = [each.state for part in optimizer.parts for each in part.optimizers]
+    for parameter, state in (item for one in kept for item in one.items()):
+        start = int(parameter.storage_offset() - vector.values.storage_offset())
+        names = vector.split(parameter.flatten(), start)
+        for key, value in state.items():
+            own = dict.fromkeys(names, value)  # a single number, the step, is that of each
+            if value.ndim:
+                own = vector.split(value.flatten(), start)
+            found |= {f"{key}/{name}": part for name, part in own.items()}
+    return found
 
 
-def optimizer_tensors(model: nn.Module, parts: list[Part]) -> Tensors:
-    """The optimizers' moments by the names of their parameters."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    return {
-        f"{key}/{names[id(parameter)]}": value
-        for parameter, state in _moments(parts)
-        for key, value in state.items()
-    }
-
-
-def restore_optimizer(model: nn.Module, parts: list[Part], moments: Tensors) -> None:
+def restore_optimizer(optimizer: Optimizer, moments: Tensors) -> None:
     """Put stored moments back."""
-    own = optimizer_tensors(model, parts)
+    own = optimizer_tensors(optimizer)
     if strange := sorted(set(moments) ^ set(own)):
         raise UserError(f"the stored moments are of another optimizer ({strange[0]})")
     with torch.no_grad():
@@ -120,7 +120,10 @@ def _shards(tensors: Tensors) -> list[Tensors]:
         if size > room and shards[-1]:
             shards.append({})
             room = _SHARD
-        shards[-1][name] = value.detach().contiguous().cpu()
+        # Copied: a file holds no tensors that share memory.
+        shards[-1][name] = value.detach().to(
+            "cpu", copy=True, memory_format=torch.contiguous_format
+        )
         room -= size
     return shards
 

@@ -45,9 +45,7 @@ class StepRunner:
             torch.zeros((), dtype=torch.long, device=device) for _ in range(4)
         )
         self.finite = torch.ones((), dtype=torch.bool, device=device)
-        # A model that writes reads its target on the host: no graph can hold that.
-        writes = config.solver.answer == "written"
-        captured = config.capture and device != "cpu" and not writes
+        captured = config.capture and device != "cpu" and model.prepare_capture()
         backbone = model.ahead_encoder()
         self.encoder_cache = None
         if backbone is not None and (

@@ -12,6 +12,7 @@ from focus.model.backbone import (
     recompute_activations,
 )
 from focus.model.base import SolverConfig
+from focus.model.dropout import HashedDropout
 from focus.model.joined_lora import JoinedLinear, join_projections
 from focus.model.solver import Solver
 from focus.model.stacked import StackedSolver
@@ -153,6 +154,35 @@ def test_joined_adapters_see_the_same_dropped_input():
     attention.v_proj(x)
     kept = changes[0][..., 0] / (attention.q_proj.scaling["default"] * 4)
     assert not torch.allclose(kept, x.sum(-1), atol=0.1)  # something was dropped
+
+
+def test_a_pass_back_finds_the_mask_of_its_own_reading(monkeypatch):
+    monkeypatch.setattr(nn.Module, "compile", lambda self, **how: None)  # takes long
+    made = solver(0, dropout=0.3)
+    for _ in range(2):  # once more changes nothing
+        made.backbone.compile_layers()
+    torch.manual_seed(1)
+    read, grads = reading(made)
+    assert not torch.equal(made.backbone.read(batch(MINI, 4)[0]), read)  # another mask
+    torch.manual_seed(1)
+    made.zero_grad()
+    again = made.backbone.read(batch(MINI, 4)[0])
+    made.backbone.read(batch(MINI, 4)[0])  # as the text term does before all is passed back
+    weights = torch.randn(read.shape, generator=torch.Generator().manual_seed(0))
+    (again * weights).sum().backward()
+    assert torch.equal(again, read)
+    for name, weight in made.named_parameters():
+        assert "lora_" not in name or torch.equal(weight.grad, grads[name]), name
+    made.eval()
+    assert torch.equal(*(made.backbone.read(batch(MINI, 4)[0]) for _ in range(2)))
+
+
+def test_recomputed_layers_keep_peft_s_dropout(monkeypatch):
+    monkeypatch.setattr(nn.Module, "compile", lambda self, **how: None)
+    made = solver(0, dropout=0.3)
+    recompute_activations(made.language_model)
+    made.backbone.compile_layers()
+    assert not any(isinstance(part, HashedDropout) for part in made.modules())
 
 
 def test_a_compiled_layer_is_joined_and_a_frozen_one_is_left_alone(monkeypatch):

@@ -32,7 +32,11 @@ def test_the_loss_is_the_cross_entropy_of_the_completion(name):
     prompt += map(ord, "\nAnswer:\n")
     target = [*map(ord, writer.task.text_target().text(answers[1])), writer.codec.end]
     with torch.no_grad():
-        logits = writer.model(input_ids=torch.tensor([prompt + target])).logits[0].log_softmax(-1)
+        logits = (
+            writer.language_model(input_ids=torch.tensor([prompt + target]))
+            .logits[0]
+            .log_softmax(-1)
+        )
         expected = -np.mean([logits[len(prompt) - 1 + i, t].item() for i, t in enumerate(target)])
         assert writer.loss(x, y)[1].item() == pytest.approx(expected, abs=1e-4)
 
@@ -40,7 +44,7 @@ def test_the_loss_is_the_cross_entropy_of_the_completion(name):
 def test_a_writer_that_learned_its_puzzles_by_heart_is_scored_exact():
     writer, questions, answers = a_writer("sudoku")
     x, y = writer.task.unpack(writer.task.pack(questions, answers))
-    for parameter in writer.model.parameters():
+    for parameter in writer.language_model.parameters():
         parameter.requires_grad_(True)  # a tiny random model has no use for an adapter
     optimizer = torch.optim.AdamW(writer.parameters(), 3e-3, weight_decay=0.0)
     for _ in range(250):
@@ -106,7 +110,7 @@ def test_what_is_written_is_the_models_own_greedy_completion(name):
     writer.eval()
     text = writer.task.prompt().text(questions[0]) + "\nAnswer:\n"
     ids = torch.tensor([[writer.codec.begin[0], *map(ord, text)]])
-    theirs = writer.model.generate(
+    theirs = writer.language_model.generate(
         input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, pad_token_id=0,
         max_new_tokens=writer.lengths[1], eos_token_id=writer.codec.end,
     )[0, ids.shape[1] :]  # fmt: skip

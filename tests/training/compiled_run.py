@@ -1,8 +1,9 @@
 """Six compiled updates with dropout, with and without CUDA graphs. Run as a program on a GPU.
 
-With a language model, whose projections are joined where its layers are compiled and whose text is
-held, also without compilation. A test runs this in a process of its own: the compiler cannot see
-through the check of shapes that tests switch on.
+With a language model, whose projections are joined where its layers are compiled, also without
+dropout, and then without compilation: one that reads, whose text is held, and one that writes. A
+test runs this in a process of its own: the compiler cannot see through the check of shapes that
+tests switch on.
 """
 
 import tempfile
@@ -16,14 +17,14 @@ from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
 
 
-def losses(backbone: str, dropout: float, device: str, **how: bool) -> list[float]:
+def losses(backbone: str, answer: str, dropout: float, device: str, **how: bool) -> list[float]:
     """Of all updates of a run."""
     config = replace(tiny_run("sudoku", backbone, updates=6), **how)
-    if backbone != "none":
+    if backbone != "none" and answer == "revised":
         config = replace(config, text_kl=TextKLConfig(1.0, length=160))
     solver = replace(
-        config.solver, updater=replace(config.solver.updater, dropout=dropout),
-        backbone=replace(config.solver.backbone, lora_dropout=0.0),
+        config.solver, answer=answer, updater=replace(config.solver.updater, dropout=dropout),
+        backbone=replace(config.solver.backbone, lora_dropout=dropout),
     )  # fmt: skip
     lines: list[dict] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -34,15 +35,18 @@ def losses(backbone: str, dropout: float, device: str, **how: bool) -> list[floa
 
 def main(device: str = "cuda:0") -> None:
     """Compare the losses of all updates."""
-    for backbone, dropout in (("none", 0.1), ("tiny-llama", 0.0)):
+    read, write = ("tiny-llama", "revised"), ("tiny-llama", "written")
+    for *model, dropout in (
+        ("none", "revised", 0.1), (*read, 0.1), (*read, 0.0), (*write, 0.1), (*write, 0.0)
+    ):  # fmt: skip
         eager, captured = (
-            losses(backbone, dropout, device, compile=True, capture=capture)
+            losses(*model, dropout, device, compile=True, capture=capture)
             for capture in (False, True)
         )
-        print(backbone, eager, captured)
+        print(model, eager, captured)
         torch.testing.assert_close(captured, eager, rtol=2e-3, atol=0)
         if not dropout:
-            plain = losses(backbone, dropout, device, compile=False, capture=False)
+            plain = losses(*model, dropout, device, compile=False, capture=False)
             print("without compilation", plain)
             torch.testing.assert_close(eager, plain, rtol=1e-2, atol=0)
 

@@ -5,12 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from focus.cli import main
 from focus.errors import UserError
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
-from focus.training.stack import Stack
+from focus.training.stack import Stack, StackedRuns
+from focus.training.state import optimizer_tensors
 from tests.training.samples import tiny_run
 
 
@@ -52,6 +54,52 @@ def test_a_run_of_a_stack_has_the_losses_of_the_run_alone(tmp_path, task, backbo
         for one, other in zip(ours, alone, strict=True):
             for name in ("loss", "gradient", "exact", "replayed", "D"):
                 assert one[name] == pytest.approx(other[name], rel=2e-3, abs=1e-4), name
+
+
+def test_the_vector_of_each_run_is_a_row_of_the_stack(tmp_path):
+    runs = {tmp_path / f"{seed}": a_run(seed=seed, backbone="tiny-llama") for seed in (1, 2, 3)}
+    trainers = Stack(runs).trainers
+    stack = StackedRuns(trainers, "cpu")
+    places = [tensor.data_ptr() for tensor in stack._changing()]
+    before = {name: weight.detach().clone() for name, weight in stack.solver.weights.items()}
+    for _ in range(4):  # at first the head and lora_B are zero, and others do not learn
+        stack.train_update()
+    assert [tensor.data_ptr() for tensor in stack._changing()] == places
+    assert len({*places}) == len(places)
+    storage = stack.solver.weights["updater.head.weight"].untyped_storage().data_ptr()
+    for number, trainer in enumerate(trainers):
+        optimizer = trainer.step_runner.optimizer
+        assert optimizer.vector.values.untyped_storage().data_ptr() == storage
+        for part in optimizer.parts:
+            (moved,) = part.optimizers[0].param_groups[0]["params"]
+            assert moved.data_ptr() == part.weights[0].data_ptr()
+        for name, weight in optimizer.vector.named.items():
+            joined = stack.solver.weights[name]
+            assert not joined._is_view()  # autocast would convert it at every use
+            assert weight.data_ptr() == joined[number].data_ptr(), name
+            assert weight.grad.data_ptr() == joined.grad[number].data_ptr(), name
+            assert not torch.equal(weight, before[name][number]), name
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.9])
+def test_the_state_of_a_run_of_a_stack_is_that_of_a_run_alone(tmp_path, ema):
+    plain = a_run()
+    runs = {
+        tmp_path / f"{seed}": replace(
+            plain, seed=seed, optimizer=replace(plain.optimizer, ema=ema)
+        ) for seed in (1, 2)
+    }  # fmt: skip
+    stack = Stack(runs)
+    stack.run()
+    for (folder, config), trainer in zip(runs.items(), stack.trainers, strict=True):
+        alone = Trainer(config, folder)
+        alone.resume()
+        ours, theirs = (one.step_runner.optimizer for one in (trainer, alone))
+        for kind in (optimizer_tensors, lambda o: o.vector.named, lambda o: o.average):
+            stored = kind(theirs)
+            for name, value in kind(ours).items():
+                assert value.any(), name
+                assert torch.equal(value, stored[name]), name
 
 
 def test_runs_of_a_stack_may_have_optimizers_of_their_own(tmp_path):
