@@ -237,10 +237,10 @@ STUDIES = {
         "sudoku-quick", 6_000, ("focus",), (1,), tuple(THOUSAND_CHOICES), ("validation",)
     ),
     "thousand-carried": Study(
-        "sudoku-quick", 6_000, ("no-replay",), (1,), tuple(CARRIED_CHOICES), ("validation",)
+        "sudoku-quick", 5_000, ("no-replay",), (1,), tuple(CARRIED_CHOICES), ("validation",)
     ),
     "thousand-long": Study(
-        "sudoku-quick", 30_000, ("no-replay",), (1, 2, 3), tuple(CARRIED_CHOICES)
+        "sudoku-quick", 24_000, ("no-replay",), (1, 2, 3), tuple(CARRIED_CHOICES)
     ),
     "primary-maze": Study(
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),
