@@ -123,8 +123,8 @@ THOUSAND_CHOICES: dict[str, Change] = {
 
 def _carried(config: RunConfig) -> RunConfig:
     """Puzzles stay for 16 updates of four steps each; gradients end with the update."""
-    supervision = DeepSupervisionConfig(steps=16)
-    return replace(config, deep_supervision=supervision, steps=4)
+    supervision, half = DeepSupervisionConfig(steps=16), config.optimizer.updates // 2
+    return replace(config, deep_supervision=supervision, steps=4, eval_every=half)
 
 
 def _rollouts(config: RunConfig) -> RunConfig:
@@ -136,19 +136,31 @@ def _rollouts(config: RunConfig) -> RunConfig:
     )  # fmt: skip
 
 
+def _hints(config: RunConfig) -> RunConfig:
+    """Up to four blanks are given away."""
+    return replace(config, hints=4)
+
+
 # From 1,000 puzzles, digits treated alike: is it gradients through many steps that learn by heart,
 # or weights that nothing holds back? Decay times the rate adds up to the same in all that have it.
 _EQUIVARIANT = _all(_few, _updater(equivariant=True, width=64))
+_WIDE = _updater(width=128)
 CARRIED_CHOICES: dict[str, Change] = {
     "carried": _all(_EQUIVARIANT, _carried),
     "carried-held": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT),
     "rollouts-held": _all(_EQUIVARIANT, _rollouts, _optimizer(weight_decay=1.2), _DROPOUT),
-    "carried-held-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _updater(width=128)),
+    "carried-held-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _WIDE),
+}
+# With hints a puzzle is never the same twice; and with all puzzles there is nothing to hold back.
+HINT_CHOICES: dict[str, Change] = {
+    "hints": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _hints),
+    "hints-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _hints, _WIDE),
+    "all-puzzles-wide": _all(_updater(equivariant=True), _carried, _WIDE),
 }
 
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
-    | CLASS_CHOICES | THOUSAND_CHOICES | CARRIED_CHOICES
+    | CLASS_CHOICES | THOUSAND_CHOICES | CARRIED_CHOICES | HINT_CHOICES
 )  # fmt: skip
 
 
@@ -239,8 +251,8 @@ STUDIES = {
     "thousand-carried": Study(
         "sudoku-quick", 5_000, ("no-replay",), (1,), tuple(CARRIED_CHOICES), ("validation",)
     ),
-    "thousand-long": Study(
-        "sudoku-quick", 24_000, ("no-replay",), (1, 2, 3), tuple(CARRIED_CHOICES)
+    "thousand-hints": Study(
+        "sudoku-quick", 6_000, ("no-replay",), (1,), tuple(HINT_CHOICES), ("validation",)
     ),
     "primary-maze": Study(
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),

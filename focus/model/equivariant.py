@@ -37,16 +37,16 @@ class EquivariantLayer(nn.Module):
         self.down = Linear(hidden, config.width, bias=False)
 
     def forward(
-        self, h: Float[Tensor, "batch tokens classes width"], task: Task, x: Problem,
+        self, h: Float[Tensor, "batch tokens classes width"], task: Assignment, x: Problem,
         seed: Int[Tensor, ""] | None,
     ) -> Float[Tensor, "batch tokens classes width"]:  # fmt: skip
         """`seed` is that of compiled dropout."""
         own = rms_norm(h)
         classes = h.shape[2]
-        messages, _ = task.messages(own.flatten(2), x)
-        related = messages.unflatten(-1, (classes, -1)).transpose(2, 3).flatten(-2)
+        means = task.group_means(own.flatten(2), x)
+        related = [mean.unflatten(-1, (classes, -1)) for mean in means]
         others = (own.sum(2, keepdim=True) - own) / (classes - 1)
-        gate, value = self.up(torch.cat([own, related, others], -1)).chunk(2, -1)
+        gate, value = self.up(torch.cat([own, *related, others], -1)).chunk(2, -1)
         added = self.down(functional.silu(gate) * value)
         return h + dropped(added, self.dropout, self.training, seed)
 

@@ -10,7 +10,7 @@ likely class. The energy is appendix B.1 of the paper, there for Sudoku.
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from focus.errors import GivenUpError, UserError
-from focus.random import Stream, normal, uniform
+from focus.random import Stream, normal, order, uniform, uniforms
 from focus.tasks.assignment_rules import (
     TableName,
     all_conflicts,
@@ -286,11 +286,29 @@ class Assignment(Task):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         return self._table("relations", x.grid.device)
 
+    def group_means(
+        self, h: Float[Tensor, "batch tokens width"], x: Problem
+    ) -> list[Float[Tensor, "batch tokens width"]]:
+        """The means over the other cells of a cell's groups, one for each relation."""
+        return list(self.messages(h, x)[0].unbind(2))
+
     def excluded(
         self, used: Float[Tensor, "*lead cells classes"]
     ) -> Float[Tensor, "*lead cells classes"]:
         """How often what is used in other cells excludes each class of each cell."""
         return _times(used, self._table("conflicts", used.device))
+
+    # ----------------------------------------------------- puzzles on the device
+    def with_hints(self, rows: Rows, keys: Int[Tensor, " batch"], most: int) -> Rows:
+        """Puzzles of which up to so many blank cells, others for each key, are given away."""
+        blank = rows.question == 0
+        number, score = uniforms(
+            keys, ((Stream.HINTS, ()), (Stream.HINTED_CELLS, (blank.shape[1],)))
+        )
+        score = score.masked_fill(~blank, 2.0)
+        rank = order(order(score).float())
+        told = blank & (rank < (number * (most + 1)).long()[:, None])
+        return replace(rows, question=torch.where(told, rows.answer, rows.question))
 
     # --------------------------------------------------------------- the answer
     def clamp(

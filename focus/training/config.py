@@ -12,6 +12,7 @@ from focus.model.base import MOST_STEPS, SolverConfig
 from focus.serialization import build, read_values
 from focus.settings import SEEDS, Above, AtLeast, Role, Settings, Share, walk
 from focus.tasks import Sudoku, Task
+from focus.tasks.assignment import Assignment
 from focus.tasks.base import StepWeights
 
 
@@ -135,6 +136,8 @@ class RunConfig(Settings):
     # share of examples drawn from the training split beside them
     train_share: Annotated[float, Share()] = 0.5
     augment: bool = True  # train on random symmetries of the puzzles
+    # blanks of a training puzzle that are given away, at most, and each time others (ours)
+    hints: Annotated[int, AtLeast(0)] = 0
     seed: Annotated[int, SEEDS, Role.AXIS] = 42  # of weights and of every draw
 
     @property
@@ -166,6 +169,11 @@ class RunConfig(Settings):
             raise UserError(
                 "task.givens-shown False leaves it to a language model to tell the givens: choose "
                 "one, as in sudoku/smollm2-135m"
+            )
+        if self.hints and (not isinstance(self.task, Assignment) or self.teacher.checkpoint):
+            raise UserError(
+                "hints is for tasks whose answer is a class for every cell, without a teacher, who "
+                "has seen the puzzles as they are"
             )
         supervision = self.deep_supervision
         if supervision.depths and not (supervision.steps and self.solver.answer == "trm"):

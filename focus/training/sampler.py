@@ -3,13 +3,16 @@
 Every draw is a function of (seed, update, example): nothing depends on processes or call order.
 """
 
+from typing import cast
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from focus.curation.records import Batch
 from focus.random import Stream, example_keys, uniform, uniforms
-from focus.tasks.records import Problem, Target, TensorRecord
+from focus.tasks.assignment import Assignment
+from focus.tasks.records import Problem, Rows, Target, TensorRecord
 from focus.training.config import RunConfig
 
 _AUGMENT = 1  # added to the seed, so that symmetries and rows are drawn independently
@@ -52,10 +55,12 @@ class Sampler:
         return self._puzzles(*self._draw(drawn_at, example))[0]
 
     def _puzzles(self, row: Tensor, symmetry: Tensor) -> tuple[Problem, Target]:
-        rows = self.rows[row]
+        rows, task = self.rows[row], self.config.task
         if self.config.augment:
-            rows = self.config.task.augment(rows, symmetry)
-        return self.config.task.unpack(rows)
+            rows = task.augment(rows, symmetry)
+        if self.config.hints:
+            rows = cast(Assignment, task).with_hints(cast(Rows, rows), symmetry, self.config.hints)
+        return task.unpack(rows)
 
     def _draw(self, drawn_at: Tensor, example: Tensor) -> tuple[Tensor, Tensor]:
         """Which stored puzzle each example is, and the key of its symmetry."""
