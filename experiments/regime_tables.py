@@ -10,18 +10,24 @@ from focus.evaluation.statistics import effect_over_seeds, paired_difference, wi
 
 
 def choices(study: str = "choices") -> str:
-    """FOCUS in the paper's regime, a fifth of its length: what the paper leaves open."""
+    """Choices on validation puzzles: mean and range over seeds, or one seed and its interval."""
     runs = figures(f"campaign-{study}")["runs"]
     by_choice: dict[str, list[dict]] = {}
     for name, run in runs.items():
-        by_choice.setdefault(name.rsplit("-", 2)[0], []).append(run)
+        choice = name.removesuffix(f"-{run['method']}-{run['seed']}")
+        by_choice.setdefault(choice, []).append(run)
     steps = list(next(iter(runs.values()))["validation"])
     rows = [["choice", "seeds", *(f"K = {int(k):,}" for k in steps)]]
     for choice, own in by_choice.items():
         cells = []
         for k in steps:
-            shares = [100 * unpack(r["validation"][k], r["n_validation"]).mean() for r in own]
-            cells.append(f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})")
+            solved = [unpack(run["validation"][k], run["n_validation"]) for run in own]
+            shares = [100 * bits.mean() for bits in solved]
+            if len(own) > 1:
+                cells.append(f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})")
+                continue
+            low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
+            cells.append(f"{shares[0]:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
         rows.append([choice, str(len(own)), *cells])
     return markdown(rows)
 

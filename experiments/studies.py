@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from focus.recipes import recipe
+from focus.recipes.trm import with_carried_replay
 from focus.training.config import DeepSupervisionConfig, RunConfig, TextKLConfig
 
 TEACHER, MAZE_TEACHER = "sudoku-teacher", "maze-teacher"  # runs/sudoku_teacher.sh and so on
@@ -104,6 +105,11 @@ def _few(config: RunConfig) -> RunConfig:
     return replace(config, more_data=())
 
 
+def _hints(config: RunConfig) -> RunConfig:
+    """Up to four blanks are given away."""
+    return replace(config, hints=4)
+
+
 # What may keep a solver from knowing 1,000 puzzles by heart.
 _DECAY = _optimizer(weight_decay=0.3)  # summed over the run, times the rate: 1.8, as it is 0.06
 _SCALE, _DROPOUT = _updater(bptt_gradient_scale=0.5), _updater(dropout=0.2)
@@ -117,14 +123,23 @@ THOUSAND_CHOICES: dict[str, Change] = {
     ),
     "thousand-all": _all(_few, _DECAY, _SCALE, _DROPOUT),
     "thousand-equivariant": _all(_few, _updater(equivariant=True, width=64)),
-    "thousand-equivariant-deep": _all(_few, _updater(equivariant=True, width=64, layers=4)),
+    "thousand-hints": _all(_few, _hints),
+    "thousand-hints-all": _all(_few, _hints, _DECAY, _SCALE, _DROPOUT),
 }
 
 
 def _carried(config: RunConfig) -> RunConfig:
-    """Puzzles stay for 16 updates of four steps each; gradients end with the update."""
-    supervision, half = DeepSupervisionConfig(steps=16), config.optimizer.updates // 2
-    return replace(config, deep_supervision=supervision, steps=4, eval_every=half)
+    """Puzzles stay for 16 updates of four steps each; gradients end with the update.
+
+    What is carried is replayed, if anything is.
+    """
+    curation = replace(config.curation, replay_solved=False)
+    carried = replace(
+        replace(config, curation=curation), deep_supervision=DeepSupervisionConfig(steps=16),
+        steps=4, eval_every=config.optimizer.updates // 2,
+    )  # fmt: skip
+    method = config.replay.method
+    return carried if method == "none" else with_carried_replay(carried, method)
 
 
 def _rollouts(config: RunConfig) -> RunConfig:
@@ -134,11 +149,6 @@ def _rollouts(config: RunConfig) -> RunConfig:
         config, optimizer=optimizer, eval_every=config.eval_every // 4,
         save_every=config.save_every // 4, log_every=config.log_every // 4,
     )  # fmt: skip
-
-
-def _hints(config: RunConfig) -> RunConfig:
-    """Up to four blanks are given away."""
-    return replace(config, hints=4)
 
 
 # From 1,000 puzzles, digits treated alike: is it gradients through many steps that learn by heart,
@@ -253,6 +263,10 @@ STUDIES = {
     ),
     "thousand-hints": Study(
         "sudoku-quick", 6_000, ("no-replay",), (1,), tuple(HINT_CHOICES), ("validation",)
+    ),
+    "thousand-curation": Study(
+        "sudoku-quick", 6_000, ("no-penalty", "random", "no-replay"), (1, 2, 3), ("hints",),
+        ("validation",),
     ),
     "primary-maze": Study(
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),

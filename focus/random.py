@@ -47,7 +47,7 @@ class Stream(IntEnum):
     START_STEP = 81  # which visited state
     LEAST_STEPS = 84  # deep supervision: steps before a puzzle may leave
     EXPLORES = 85  # deep supervision: whether that number is random
-    TRM_REPLAY_COIN = 86
+    CARRIED_REPLAY_COIN = 86
     UNIFORM_SELECTOR = 90
     REPLAY_SOLVED = 91
     PERMUTED_SELECTOR = 92

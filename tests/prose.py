@@ -7,13 +7,14 @@ import numpy as np
 from experiments import verdicts
 from experiments.stored import figures, unpack
 from experiments.studies import STUDIES
+from focus.evaluation.statistics import paired_difference
 from focus.model.solver import Solver
 from focus.report import paper
 
 EVERY_KIND = ("none", "smollm2", "trm")
 ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
-METHODS = ROOT / "docs" / "measured" / "methods.md"
+METHODS, SUDOKU = (ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku"))
 
 
 _NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -42,6 +43,17 @@ def points(better: str, worse: str, steps: int = 128) -> float:
     """Points of a method over another at full length, in the mean of the seeds of both."""
     one, other = (full_length("primary", method, steps) for method in (better, worse))
     return 100 * float(np.mean(over(one, other)))
+
+
+def of_hints(width: str) -> str:
+    """Points that hints are worth from 1,000 puzzles, with their interval."""
+    bits = [
+        unpack(figures(f"campaign-thousand-{study}")["runs"][run]["validation"]["128"], 1000)
+        for study, run in (("hints", f"hints{width}-no-replay-1"),
+                           ("carried", f"carried-held{width}-no-replay-1"))
+    ]  # fmt: skip
+    gain, low, high = (100 * value for value in paired_difference(*bits))
+    return f"{gain:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def effect(what: str, task: str) -> float:
@@ -115,6 +127,7 @@ def words() -> list[tuple[Path, str]]:
     early = [f"{100 * row['exact']:.1f} % within {row['steps']:,}" for row in trm["early_stop"]]
     taken = [f"{row['taken']:.0f}" for row in trm["early_stop"]]
     return [
+        (SUDOKU, f"Hints are worth {of_hints('')} with a width of 64 and {of_hints('-wide')} with"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
         (README, f"is {span(lower)} points lower on average"),

@@ -56,10 +56,11 @@ class EquivariantUpdater(RevisingUpdater):
 
     def __init__(self, task: Task, config: UpdaterConfig):
         super().__init__(task, config)
-        if not isinstance(task, Assignment) or config.hops or config.registers:
+        further = config.hops or config.registers
+        if not isinstance(task, Assignment) or task.conflicts() is not None or further:
             raise UserError(
-                "solver.updater.equivariant is for tasks whose answer is a class for every cell, "
-                "without hops and registers"
+                "solver.updater.equivariant is for tasks whose answer is a class for every cell "
+                "and whose rules treat classes alike, without hops and registers"
             )
         width, self.classes = config.width, task.classes
         self.answer_in = Linear(task.feature_width // task.classes, width)

@@ -12,7 +12,7 @@ from pathlib import Path
 from focus.errors import UserError
 from focus.recipes.methods import METHODS
 from focus.recipes.tasks import BACKBONES, TASKS, other_task, with_backbone
-from focus.recipes.trm import TRM_METHODS, TRMS, with_trm_replay
+from focus.recipes.trm import TRM_METHODS, TRMS, with_carried_replay
 from focus.tasks import known_tasks
 from focus.training.config import RunConfig, read_config
 
@@ -55,7 +55,7 @@ def _trm(name: str, task: str, rest: list[str]) -> RunConfig:
     (method,) = rest if len(rest) == 1 else ("",)
     for trm_method in TRM_METHODS:
         if method == trm_method:
-            return replace(with_trm_replay(config, trm_method), method=f"trm-{trm_method}")
+            return replace(with_carried_replay(config, trm_method), method=f"trm-{trm_method}")
     raise UserError(
         f"{name!r} is not a recipe; a TRM is {task}, or {task}/{'|'.join(TRM_METHODS)} with its "
         "own states replayed"

@@ -115,8 +115,8 @@ TRMS: dict[str, Callable[[], RunConfig]] = {
 }
 
 
-def with_trm_replay(config: RunConfig, method: ReplayMethod) -> RunConfig:
-    """FOCUS (or random, energy-hard) on a TRM's own carried states: `objectives/trm_replay.py`.
+def with_carried_replay(config: RunConfig, method: ReplayMethod) -> RunConfig:
+    """FOCUS (or random, energy-hard) with deep supervision: `objectives/carried_replay.py`.
 
     After a tenth of the run every second puzzle that ends with an eligible state (a Sudoku:
     unsolved) comes back once, for a quarter of a stay.

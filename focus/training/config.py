@@ -237,10 +237,10 @@ class RunConfig(Settings):
             raise UserError("replay.base-mixture must be (1, 0, 0) with deep-supervision.steps")
         if self.replay.method == "none":
             return
-        if not self.replay.selects or self.solver.answer != "trm":
+        if not self.replay.selects:
             raise UserError(
-                "carried states (deep-supervision.steps) are replayed for a TRM alone, by the "
-                "replay.method focus, random or energy-hard"
+                "carried states (deep-supervision.steps) are replayed by a replay.method that "
+                "selects, such as focus, random or energy-hard"
             )
         if curation.beta or curation.replay_solved or not curation.restore_memory:
             raise UserError(

@@ -137,7 +137,7 @@ class Trainer:
     def replays(self, minibatch: int, probability: float) -> bool:
         """a ~ Bernoulli(p_{n,m}), drawn on the host: it chooses what the device runs.
 
-        With deep supervision each puzzle has a coin of its own (`objectives/trm_replay.py`).
+        With deep supervision each puzzle has a coin of its own (`objectives/carried_replay.py`).
         """
         optimizer = self.config.optimizer
         first = torch.tensor([minibatch * (optimizer.batch // optimizer.accumulate)])

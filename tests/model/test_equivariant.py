@@ -12,6 +12,7 @@ from focus.model.solver import Solver
 from focus.model.updater import UpdaterConfig
 from focus.tasks import Maze, Sudoku
 from focus.training.loop import Trainer
+from tests.tasks.test_assignment import Pairs
 from tests.training.samples import tiny_run
 
 SIZES = UpdaterConfig(width=32, equivariant=True)
@@ -49,7 +50,7 @@ def test_answers_follow_renamed_digits_and_exchanged_lines(equivariant):
 
 def test_other_tasks_and_parts_are_refused():
     for task, config in (
-        (Maze(size=6), SIZES), (Sudoku(), replace(SIZES, hops=1)),
+        (Maze(size=6), SIZES), (Pairs(), SIZES), (Sudoku(), replace(SIZES, hops=1)),
         (Sudoku(), replace(SIZES, registers=1)),
     ):  # fmt: skip
         with pytest.raises(UserError, match=r"equivariant is for tasks whose answer is a class"):

@@ -16,6 +16,7 @@ from focus.errors import UserError
 from focus.random import example_keys
 from focus.tasks import Sudoku
 from focus.tasks.assignment import Assignment
+from focus.tasks.records import Rows
 from tests.tasks.samples import batch, random_state
 
 seeds = st.integers(0, 2**31)
@@ -99,6 +100,24 @@ def test_eased_puzzles_have_more_givens_and_the_same_answer():
     assert (eased[minimal > 0] == minimal[minimal > 0]).all()
     assert 0.2 < ((eased > 0) & (minimal == 0)).sum() / (minimal == 0).sum() < 0.45
     assert plain.judge(eased, answers).canonical.all()
+
+
+def test_hints_give_blanks_away_others_for_each_key():
+    task, keys = Sudoku(), example_keys(1, 2, torch.arange(300))
+    questions, answers = task.generate(1, 0, 3, "minimal")
+    rows = Rows(
+        torch.from_numpy(questions).repeat(100, 1), torch.from_numpy(answers).repeat(100, 1)
+    )
+    told = task.with_hints(rows, keys, 4)
+    given, more = rows.question > 0, told.question > 0
+    assert torch.equal(told.answer, rows.answer)
+    assert torch.equal(told.question[given], rows.question[given])
+    assert torch.equal(told.question[more], rows.answer[more])
+    counts = (more & ~given).sum(1)
+    assert sorted(counts.unique().tolist()) == [0, 1, 2, 3, 4]
+    assert counts.float().mean().item() == pytest.approx(2, abs=0.25)
+    assert len(told.question[::3].unique(dim=0)) > 60, "others each time"
+    assert torch.equal(task.with_hints(rows, keys, 4).question, told.question)
 
 
 def test_nine_by_nine_is_solved_by_the_generic_search_too():

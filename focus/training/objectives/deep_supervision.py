@@ -21,15 +21,15 @@ from focus.model.state import State
 from focus.tasks.records import TensorRecord
 from focus.training.config import RunConfig
 from focus.training.objectives.base_rollouts import BaseRollouts
+from focus.training.objectives.carried_replay import CarriedReplay
 from focus.training.objectives.carried_states import CarriedStates
 from focus.training.objectives.curated import selector_of
 from focus.training.objectives.objective import Objective
-from focus.training.objectives.trm_replay import TrmReplay
 from focus.training.schedule import Scheduled
 
 
 class DeepSupervision(Objective):
-    """Base rollouts that go on from carried states; puzzles may be replayed (`trm_replay.py`)."""
+    """Base rollouts that go on from carried states, which may be replayed (`carried_replay.py`)."""
 
     def __init__(self, solver: Solver, config: RunConfig, rows: TensorRecord, batch: int):
         x, _ = solver.task.unpack(rows[torch.zeros(batch, dtype=torch.long)])
@@ -39,9 +39,9 @@ class DeepSupervision(Objective):
         self.base = BaseRollouts(
             config.steps, config.step_weights, self._starts, supervision.halt_weight
         )
-        self.replay: TrmReplay | None = None
+        self.replay: CarriedReplay | None = None
         if config.replay.method != "none":
-            self.replay = TrmReplay(self.carried, solver, config.curation, selector_of(config))
+            self.replay = CarriedReplay(self.carried, solver, config.curation, selector_of(config))
         self.depth: tuple[int, int] | None = None
 
     def _starts(
@@ -76,5 +76,5 @@ class DeepSupervision(Objective):
 
     def tensors(self) -> dict[str, Tensor]:
         replayed = {} if self.replay is None else self.replay.tensors()
-        named = {f"trm_replay.{name}": tensor for name, tensor in replayed.items()}
+        named = {f"carried_replay.{name}": tensor for name, tensor in replayed.items()}
         return {**self.carried.tensors(), **named}

@@ -1,12 +1,12 @@
-"""FOCUS for a TRM: a puzzle is trained on again from a state of its own trajectory.
+"""FOCUS with deep supervision: a puzzle is trained on again from a state of its own trajectory.
 
-Deep supervision walks every puzzle along the model's trajectory, one step an update, so the states
+Deep supervision walks every puzzle along the model's trajectory, update by update, so the states
 that FOCUS would select from are there already. What is needed of them is kept: the state at each
-candidate t, energy and exactness at every step. When a puzzle would be replaced and has an eligible
-state, the selector chooses one by the defect over h steps, and with the replay probability the
-puzzle is replayed from there for h more updates; the halting logit does not end a replay. No extra
-step of the model is made. A step of a TRM passes no gradient to the one before: there is no defect
-penalty. A puzzle is replayed once.
+candidate t, energy and exactness after every update; t and h count updates here. When a puzzle
+would be replaced and has an eligible state, the selector chooses one by the defect over h, and with
+the replay probability the puzzle is replayed from there for h more updates; the halting logit of a
+TRM does not end a replay. No extra step of the model is made. An update passes no gradient to the
+one before: there is no defect penalty. A puzzle is replayed once.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from focus.tasks.records import Problem, Target, constant
 from focus.training.objectives.carried_states import CarriedStates
 
 
-class TrmReplay:
+class CarriedReplay:
     """The trajectories of a batch's puzzles so far, and which of them are being replayed."""
 
     def __init__(
@@ -80,7 +80,7 @@ class TrmReplay:
         selection = self._select(h, keys)
         from_start = self.visited[0]  # the first puzzles of a run begin in the middle
         replayed = carried.ended & ~was_replaying & from_start & selection.from_candidates
-        replayed &= uniform(keys, Stream.TRM_REPLAY_COIN) < self.probability
+        replayed &= uniform(keys, Stream.CARRIED_REPLAY_COIN) < self.probability
         assert selection.scores is not None
         step = selection.scores.step
         carried.state.copy_(choose(replayed, selection.state, carried.state))
