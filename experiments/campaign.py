@@ -33,7 +33,7 @@ from focus.evaluation.puzzles import evaluate
 from focus.evaluation.statistics import wilson_interval
 from focus.files import parse_object, read_object, read_text, write_text
 from focus.model.base import Model
-from focus.model.checkpoint import save_model
+from focus.model.checkpoint import load_weights, save_model
 from focus.model.solver import Solver
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
@@ -86,8 +86,9 @@ def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[
 
 
 def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], together: int) -> None:
-    """Store the last weights, and which puzzles they solve."""
+    """Store the last weights, averaged where the run averages, and which puzzles they solve."""
     config = trainer.config
+    load_weights(trainer.model, trainer.step_runner.optimizer.average, folder)
     save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
     figures: dict = {
         "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
@@ -154,10 +155,16 @@ def store(words: argparse.Namespace) -> None:
     for file in files:
         metrics = file.parent / "metrics.jsonl"
         lines = [parse_object(line, str(metrics)) for line in read_text(metrics).splitlines()]
-        exact = {line["update"]: round(line["exact"], 4) for line in lines}
+        curves = {
+            "training_exact": {line["update"]: round(line["exact"], 4) for line in lines},
+            "validation_exact": {
+                line["update"]: round(line["validation"]["exact"], 4)
+                for line in lines if line.get("validation")
+            },
+        }  # fmt: skip
         run = read_object(file)
         seconds = round(lines[-1]["seconds"], 1)  # of all sittings
-        known[file.parent.name] = {**run, "seconds": seconds, "training_exact": exact}
+        known[file.parent.name] = {**run, "seconds": seconds, **curves}
     study = STUDIES[words.study]
     scale = study.gradient_scale
     scaled = "" if scale is None else f" with gradients scaled by {scale:g}"

@@ -13,8 +13,10 @@ def choices(study: str = "choices") -> str:
     """Choices on validation puzzles: mean and range over seeds, or one seed and its interval."""
     runs = figures(f"campaign-{study}")["runs"]
     by_choice: dict[str, list[dict]] = {}
+    several = len({run["method"] for run in runs.values()}) > 1
     for name, run in runs.items():
-        choice = name.removesuffix(f"-{run['method']}-{run['seed']}")
+        choice = name.removesuffix(f"-{run['seed']}")
+        choice = choice if several else choice.removesuffix(f"-{run['method']}")
         by_choice.setdefault(choice, []).append(run)
     steps = list(next(iter(runs.values()))["validation"])
     rows = [["choice", "seeds", *(f"K = {int(k):,}" for k in steps)]]

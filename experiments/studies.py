@@ -47,7 +47,7 @@ CHOICES: dict[str, Change] = {
     "decay-0.1": _updater(answer_decay=0.1),
 }
 _EARLY_STAGES = ((0.05, 16, 4), (0.1, 32, 4), (0.4, 64, 8), (0.7, 96, 8), (1.0, 128, 8))
-# What may let a long run learn sooner, or keep it from learning its puzzles by heart.
+# What may let a long run learn sooner, or keep it from memorising its puzzles.
 LONG_CHOICES: dict[str, Change] = {
     "half-rate": _optimizer(learning_rate=1.5e-4),
     # Second moments over a thousand updates, as PyTorch has them, instead of over twenty.
@@ -106,11 +106,11 @@ def _few(config: RunConfig) -> RunConfig:
 
 
 def _hints(config: RunConfig) -> RunConfig:
-    """Up to four blanks are given away."""
+    """Up to four blank cells are revealed."""
     return replace(config, hints=4)
 
 
-# What may keep a solver from knowing 1,000 puzzles by heart.
+# What may keep a solver from memorising 1,000 puzzles.
 _DECAY = _optimizer(weight_decay=0.3)  # summed over the run, times the rate: 1.8, as it is 0.06
 _SCALE, _DROPOUT = _updater(bptt_gradient_scale=0.5), _updater(dropout=0.2)
 THOUSAND_CHOICES: dict[str, Change] = {
@@ -123,15 +123,15 @@ THOUSAND_CHOICES: dict[str, Change] = {
     ),
     "thousand-all": _all(_few, _DECAY, _SCALE, _DROPOUT),
     "thousand-equivariant": _all(_few, _updater(equivariant=True, width=64)),
-    "thousand-hints": _all(_few, _hints),
-    "thousand-hints-all": _all(_few, _hints, _DECAY, _SCALE, _DROPOUT),
+    "usual-hints": _all(_few, _hints),
+    "usual-hints-all": _all(_few, _hints, _DECAY, _SCALE, _DROPOUT),
 }
 
 
 def _carried(config: RunConfig) -> RunConfig:
     """Puzzles stay for 16 updates of four steps each; gradients end with the update.
 
-    What is carried is replayed, if anything is.
+    Methods that replay select among the carried states.
     """
     curation = replace(config.curation, replay_solved=False)
     carried = replace(
@@ -143,25 +143,26 @@ def _carried(config: RunConfig) -> RunConfig:
 
 
 def _rollouts(config: RunConfig) -> RunConfig:
-    """The same steps in a quarter of the updates, with gradients through all 16 of a rollout."""
-    optimizer = replace(config.optimizer, updates=config.optimizer.updates // 4, ema=0.996)
+    """As many steps in a quarter of the updates, with gradients through all 16 of a rollout."""
+    updates, warmup = config.optimizer.updates // 4, config.optimizer.warmup // 4
+    optimizer = replace(config.optimizer, updates=updates, warmup=warmup, ema=0.996)
     return replace(
         config, optimizer=optimizer, eval_every=config.eval_every // 4,
         save_every=config.save_every // 4, log_every=config.log_every // 4,
     )  # fmt: skip
 
 
-# From 1,000 puzzles, digits treated alike: is it gradients through many steps that learn by heart,
-# or weights that nothing holds back? Decay times the rate adds up to the same in all that have it.
+# From 1,000 puzzles, digits treated alike: is it gradients through many steps that memorise, or
+# weights without a constraint? Decay times the rate adds up to the same in all that have it.
 _EQUIVARIANT = _all(_few, _updater(equivariant=True, width=64))
 _WIDE = _updater(width=128)
 CARRIED_CHOICES: dict[str, Change] = {
     "carried": _all(_EQUIVARIANT, _carried),
-    "carried-held": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT),
-    "rollouts-held": _all(_EQUIVARIANT, _rollouts, _optimizer(weight_decay=1.2), _DROPOUT),
-    "carried-held-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _WIDE),
+    "carried-regularised": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT),
+    "rollouts-regularised": _all(_EQUIVARIANT, _rollouts, _optimizer(weight_decay=1.2), _DROPOUT),
+    "carried-regularised-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _WIDE),
 }
-# With hints a puzzle is never the same twice; and with all puzzles there is nothing to hold back.
+# With hints a puzzle is seldom the same twice; with all puzzles there is little to memorise.
 HINT_CHOICES: dict[str, Change] = {
     "hints": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _hints),
     "hints-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _hints, _WIDE),

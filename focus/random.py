@@ -41,7 +41,7 @@ class Stream(IntEnum):
     REPLAY_COIN = 71
     FURTHER_ROW = 72  # which of the further puzzles (`more_data`)
     FROM_TRAINING_SPLIT = 73  # whether an example comes from the training split
-    HINTS = 74  # how many blanks of a puzzle are given away
+    HINTS = 74  # how many blanks of a puzzle are revealed
     HINTED_CELLS = 75
     START_KIND = 80  # initial, corrupted or visited
     START_STEP = 81  # which visited state

@@ -45,15 +45,32 @@ def points(better: str, worse: str, steps: int = 128) -> float:
     return 100 * float(np.mean(over(one, other)))
 
 
-def of_hints(width: str) -> str:
+def thousand(study: str, choice: str) -> dict:
+    """A run from 1,000 puzzles."""
+    return figures(f"campaign-thousand-{study}")["runs"][f"{choice}-no-replay-1"]
+
+
+def solved(run: dict) -> np.ndarray:
+    return unpack(run["validation"]["128"], run["n_validation"])
+
+
+def of_hints(width: str, unit: str = " points") -> str:
     """Points that hints are worth from 1,000 puzzles, with their interval."""
-    bits = [
-        unpack(figures(f"campaign-thousand-{study}")["runs"][run]["validation"]["128"], 1000)
-        for study, run in (("hints", f"hints{width}-no-replay-1"),
-                           ("carried", f"carried-held{width}-no-replay-1"))
-    ]  # fmt: skip
-    gain, low, high = (100 * value for value in paired_difference(*bits))
-    return f"{gain:.1f} [{low:.1f}, {high:.1f}]"
+    runs = thousand("hints", f"hints{width}"), thousand("carried", f"carried-regularised{width}")
+    gain, low, high = (100 * value for value in paired_difference(*map(solved, runs)))
+    return f"{gain:.1f}{unit} [{low:.1f}, {high:.1f}]"
+
+
+def lost_since_its_best() -> float:
+    """Points of the wide run without hints."""
+    run = thousand("carried", "carried-regularised-wide")
+    return 100 * (max(run["validation_exact"].values()) - float(solved(run).mean()))
+
+
+def above(better: str, worse: str) -> float:
+    """Points between two runs beside the one with hints."""
+    one, other = (float(solved(thousand("hints", choice)).mean()) for choice in (better, worse))
+    return 100 * (one - other)
 
 
 def effect(what: str, task: str) -> float:
@@ -127,7 +144,10 @@ def words() -> list[tuple[Path, str]]:
     early = [f"{100 * row['exact']:.1f} % within {row['steps']:,}" for row in trm["early_stop"]]
     taken = [f"{row['taken']:.0f}" for row in trm["early_stop"]]
     return [
-        (SUDOKU, f"Hints are worth {of_hints('')} with a width of 64 and {of_hints('-wide')} with"),
+        (SUDOKU, f"hints are worth {of_hints('')} at K = 128."
+                 f" With 128 it is {of_hints('-wide', '')}, of which {lost_since_its_best():.0f} are"),
+        (SUDOKU, f"that is {above('all-puzzles-wide', 'hints'):.1f} and"
+                 f" {above('all-puzzles-wide', 'hints-wide'):.1f} points below all puzzles"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
         (README, f"is {span(lower)} points lower on average"),

@@ -38,7 +38,8 @@ class BackboneConfig(Settings, section="solver.backbone"):
     name: Annotated[str, Role.AXIS] = "none"
     rank: Annotated[int, AtLeast(1)] = 16  # LoRA r
     alpha: Annotated[int, AtLeast(1)] = 32  # LoRA alpha
-    lora_dropout: Annotated[float, Share()] = 0.05  # before the adapter's first matrix
+    # before the adapter's first matrix
+    lora_dropout: Annotated[float, Share(below_one=True)] = 0.05
     # no adapter: the language model's own features, and no pass back through it
     frozen: bool = False
     # recompute activations: less memory, a third slower; None = where they do not fit otherwise
@@ -105,7 +106,7 @@ class ClueEmbedding(Backbone):
 
 
 class CausalModel(nn.Module):
-    """A causal language model with LoRA: its passes, compiled and recorded in training."""
+    """A causal language model with LoRA, and how training runs it: compiled, recorded."""
 
     def __init__(self, config: BackboneConfig):
         super().__init__()

@@ -2,7 +2,7 @@
 
 Rename the digits of a Sudoku, exchange rows of a band or whole bands: the answer changes in the
 same way, whatever the weights are. So a puzzle teaches what these symmetries of it would, and none
-of them can be learned by heart; rows and columns have weights of their own, so that turning the
+of them can be memorised; rows and columns have weights of their own, so that turning the
 grid over is a new puzzle. Every token has a vector for each class. A layer sees a vector, its means
 over the related tokens (same class) and over the other classes (same token).
 
@@ -24,7 +24,7 @@ from focus.tasks.assignment import Assignment
 from focus.tasks.base import Task
 from focus.tasks.records import Problem
 
-_STORED_WIDTHS = 16  # activations of a layer for a backward pass, in widths (bf16), estimated
+_STORED_WIDTHS = 11  # activations of a layer for a backward pass, in widths (bf16)
 
 
 class EquivariantLayer(nn.Module):

@@ -49,7 +49,7 @@ class UpdaterConfig(Settings, section="solver.updater"):
     width: Annotated[int, AtLeast(1)] = 256  # hidden size
     layers: Annotated[int, AtLeast(1)] = 2  # transformer layers of a step
     heads: Annotated[int, AtLeast(1)] = 4  # attention heads
-    dropout: Annotated[float, Share()] = 0.05  # of what each half of a layer adds
+    dropout: Annotated[float, Share(below_one=True)] = 0.05  # of what each half of a layer adds
     answer_scale: float = 0.8  # alpha, multiplier on the predicted increment (0.8 / 0.5)
     # share of the answer's logits that is forgotten at each step (ours)
     answer_decay: Annotated[float, Share()] = 0.0

@@ -31,8 +31,8 @@ class Writer(Model):
         super().__init__(task, config)
         if config.backbone.name == "none" or config.backbone.frozen:
             raise UserError("writing an answer needs a language model with an adapter")
-        self.reader = CausalModel(config.backbone)
-        self.codec = self.reader.codec
+        self.causal_model = CausalModel(config.backbone)
+        self.codec = self.causal_model.codec
         question, target = task.prompt(), task.text_target()
         question = Prompt((*question.parts, _CUE), question.symbols)
         self._question = tokenize_prompt(question, self.codec.encode, self.codec.begin)
@@ -44,7 +44,7 @@ class Writer(Model):
         target = self._target.ids(self.task.cell_codes(self.task.reference(y), x).long())
         target = functional.pad(target, (0, 1), value=self.codec.end)
         whole = torch.cat([prompt, target], 1)
-        logits = self.reader.logits(whole, target.shape[1] + 1)[:, :-1]
+        logits = self.causal_model.logits(whole, target.shape[1] + 1)[:, :-1]
         losses = functional.cross_entropy(
             logits.float().flatten(0, 1), target.flatten(), reduction="none"
         )
@@ -61,7 +61,7 @@ class Writer(Model):
 
     @property
     def language_model(self) -> Any:
-        return self.reader.model
+        return self.causal_model.model
 
     def predict(
         self, x: Problem, questions: Codes, steps: Sequence[int], early_stop: bool = False
@@ -78,10 +78,10 @@ class Writer(Model):
         yield Prediction(0, answers, parsed=parsed)
 
     def compile_parts(self) -> None:
-        self.reader.compile_layers()
+        self.causal_model.compile_layers()
 
     def prepare_capture(self) -> bool:
-        return self.reader.prepare_capture()
+        return self.causal_model.prepare_capture()
 
     def eval_batch_size(self) -> int:
         """On a CPU what is written comes token by token, and each reads all weights."""

@@ -259,6 +259,17 @@ class Assignment(Task):
         target = AssignmentTarget((rows.answer.long() - 1).clamp(min=0))
         return self.problem_of(rows.question.long()), target
 
+    def with_hints(self, rows: Rows, keys: Int[Tensor, " batch"], most: int) -> Rows:
+        """Up to so many blank cells of each puzzle revealed, different ones for each key."""
+        blank = rows.question == 0
+        number, score = uniforms(
+            keys, ((Stream.HINTS, ()), (Stream.HINTED_CELLS, (blank.shape[1],)))
+        )
+        score = score.masked_fill(~blank, 2.0)
+        rank = order(order(score).float())
+        hinted = blank & (rank < (number * (most + 1)).long()[:, None])
+        return replace(rows, question=torch.where(hinted, rows.answer, rows.question))
+
     @property
     def category_sizes(self) -> tuple[int, ...]:
         return (*(int(numbers.max()) + 1 for numbers in beyond_position(self)), 2)
@@ -297,18 +308,6 @@ class Assignment(Task):
     ) -> Float[Tensor, "*lead cells classes"]:
         """How often what is used in other cells excludes each class of each cell."""
         return _times(used, self._table("conflicts", used.device))
-
-    # ----------------------------------------------------- puzzles on the device
-    def with_hints(self, rows: Rows, keys: Int[Tensor, " batch"], most: int) -> Rows:
-        """Puzzles of which up to so many blank cells, others for each key, are given away."""
-        blank = rows.question == 0
-        number, score = uniforms(
-            keys, ((Stream.HINTS, ()), (Stream.HINTED_CELLS, (blank.shape[1],)))
-        )
-        score = score.masked_fill(~blank, 2.0)
-        rank = order(order(score).float())
-        told = blank & (rank < (number * (most + 1)).long()[:, None])
-        return replace(rows, question=torch.where(told, rows.answer, rows.question))
 
     # --------------------------------------------------------------- the answer
     def clamp(

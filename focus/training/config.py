@@ -136,9 +136,14 @@ class RunConfig(Settings):
     # share of examples drawn from the training split beside them
     train_share: Annotated[float, Share()] = 0.5
     augment: bool = True  # train on random symmetries of the puzzles
-    # blanks of a training puzzle that are given away, at most, and each time others (ours)
+    # reveal up to so many blank cells of a training puzzle, different ones at each draw (ours)
     hints: Annotated[int, AtLeast(0)] = 0
     seed: Annotated[int, SEEDS, Role.AXIS] = 42  # of weights and of every draw
+
+    @property
+    def steps_per_t(self) -> int:
+        """Steps of the model for one t or h of replay: with deep supervision those of an update."""
+        return self.steps if self.deep_supervision.steps else 1
 
     @property
     def encode_interval(self) -> int:

@@ -68,7 +68,7 @@ class Trainer:
         )
         if config.deep_supervision.steps and processes.count > 1:
             raise UserError(
-                "deep-supervision.steps (a TRM) runs in one process; its states are not shared"
+                "deep-supervision.steps runs in one process: carried states are not shared"
             )
         torch.manual_seed(config.seed)
         self.model = build_model(config.task, config.solver)
@@ -268,8 +268,14 @@ class Trainer:
             weights, average, moments, sums, counters, carried = load_state(
                 folder, self.config, self.device
             )
+            own_states = runner.objective.tensors()
+            if strange := sorted(set(carried) ^ set(own_states)):
+                raise UserError(
+                    f"{folder} holds the states of another version ({strange[0]}): the run cannot "
+                    "go on; choose another folder to begin again"
+                )
             for name, value in carried.items():
-                runner.objective.tensors()[name].copy_(value)
+                own_states[name].copy_(value)
             load_weights(self.model, weights, folder)
             restore_optimizer(runner.optimizer, moments)
             if self.processes.first:  # the sums are those of all processes

@@ -31,17 +31,17 @@ Tensors = dict[str, Tensor]
 def optimizer_tensors(optimizer: Optimizer) -> Tensors:
     """The moments by the names of the weights, whichever of them an optimizer moves as one."""
     vector = optimizer.vector
-    found: Tensors = {}
-    kept = [each.state for part in optimizer.parts for each in part.optimizers]
-    for parameter, state in (item for one in kept for item in one.items()):
+    moments: Tensors = {}
+    states = [each.state for part in optimizer.parts for each in part.optimizers]
+    for parameter, state in (item for one in states for item in one.items()):
         start = int(parameter.storage_offset() - vector.values.storage_offset())
         names = vector.split(parameter.flatten(), start)
         for key, value in state.items():
             own = dict.fromkeys(names, value)  # a single number, the step, is that of each
             if value.ndim:
                 own = vector.split(value.flatten(), start)
-            found |= {f"{key}/{name}": part for name, part in own.items()}
-    return found
+            moments |= {f"{key}/{name}": part for name, part in own.items()}
+    return moments
 
 
 def restore_optimizer(optimizer: Optimizer, moments: Tensors) -> None:

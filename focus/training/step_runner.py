@@ -123,7 +123,8 @@ class StepRunner:
             cache.accumulate_grad(self.slot, hidden.grad)
         losses = self.objective.after_backward(batch, losses, stage)
         self.finite.logical_and_(loss.isfinite())
-        self.metric_sums.add_batch(loss, losses, defect_at_rest(stage.h, config.curation.rho))
+        at_rest = defect_at_rest(stage.h * config.steps_per_t, config.curation.rho)
+        self.metric_sums.add_batch(loss, losses, at_rest)
 
     def _hold_text(self) -> None:
         assert self.text_kl is not None

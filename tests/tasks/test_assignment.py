@@ -102,22 +102,22 @@ def test_eased_puzzles_have_more_givens_and_the_same_answer():
     assert plain.judge(eased, answers).canonical.all()
 
 
-def test_hints_give_blanks_away_others_for_each_key():
+def test_hints_reveal_blanks_different_ones_for_each_key():
     task, keys = Sudoku(), example_keys(1, 2, torch.arange(300))
     questions, answers = task.generate(1, 0, 3, "minimal")
     rows = Rows(
         torch.from_numpy(questions).repeat(100, 1), torch.from_numpy(answers).repeat(100, 1)
     )
-    told = task.with_hints(rows, keys, 4)
-    given, more = rows.question > 0, told.question > 0
-    assert torch.equal(told.answer, rows.answer)
-    assert torch.equal(told.question[given], rows.question[given])
-    assert torch.equal(told.question[more], rows.answer[more])
+    hinted = task.with_hints(rows, keys, 4)
+    given, more = rows.question > 0, hinted.question > 0
+    assert torch.equal(hinted.answer, rows.answer)
+    assert torch.equal(hinted.question[given], rows.question[given])
+    assert torch.equal(hinted.question[more], rows.answer[more])
     counts = (more & ~given).sum(1)
     assert sorted(counts.unique().tolist()) == [0, 1, 2, 3, 4]
     assert counts.float().mean().item() == pytest.approx(2, abs=0.25)
-    assert len(told.question[::3].unique(dim=0)) > 60, "others each time"
-    assert torch.equal(task.with_hints(rows, keys, 4).question, told.question)
+    assert len(hinted.question[::3].unique(dim=0)) > 60
+    assert torch.equal(task.with_hints(rows, keys, 4).question, hinted.question)
 
 
 def test_nine_by_nine_is_solved_by_the_generic_search_too():

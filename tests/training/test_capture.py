@@ -80,17 +80,27 @@ def a_trm_with_focus(config):
     taught = replace(
         taught, deep_supervision=replace(taught.deep_supervision, depths=((0.2, 1, 1),))
     )
+    return with_carried_focus(taught)
+
+
+def with_carried_focus(config):
     replay = replace(
         config.replay, method="focus", start=0.0, stages=((0.5, 3, 1), (1.0, 3, 2)),
         probability=(0.8, 0.8),
     )  # fmt: skip
     curation = replace(config.curation, candidates=(0, 1, 2), beta=0.0)
-    return replace(taught, replay=replay, curation=curation)
+    return replace(config, replay=replay, curation=curation)
 
 
 def equivariant(config):
     updater = replace(config.solver.updater, equivariant=True)
     return replace(config, solver=replace(config.solver, updater=updater))
+
+
+def equivariant_with_carried_focus(config):
+    """Whose hinted puzzles come back at states of its own."""
+    carried_on = replace(carried(equivariant(config)), hints=3, steps=2)
+    return with_carried_focus(carried_on)
 
 
 def written(config):
@@ -104,6 +114,7 @@ RUNS = (
     ("sudoku", "tiny-llama", encoded_ahead), ("sudoku", "none", a_trm),
     ("sudoku", "none", a_trm_with_focus), ("maze", "none", carried),
     ("maze", "none", a_maze_trm), ("sudoku", "none", equivariant),
+    ("sudoku", "none", equivariant_with_carried_focus),
     ("sudoku", "tiny-llama", written), ("maze", "tiny-llama", written),
 )  # fmt: skip
 
@@ -131,6 +142,7 @@ def test_a_captured_run_equals_an_eager_one(tmp_path, task, backbone, change):
         start = {n: w.clone() for n, w in trained_weights(trainer.model).items()}
         lines = []
         trainer.run(lambda update, line, lines=lines: lines.append(line))
+        assert trainer.step_runner.graphs.captured == capture
         weights, average = trained_weights(trainer.model), trainer.step_runner.optimizer.average
         found[capture] = (
             lines,

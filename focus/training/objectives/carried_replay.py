@@ -2,11 +2,12 @@
 
 Deep supervision walks every puzzle along the model's trajectory, update by update, so the states
 that FOCUS would select from are there already. What is needed of them is kept: the state at each
-candidate t, energy and exactness after every update; t and h count updates here. When a puzzle
-would be replaced and has an eligible state, the selector chooses one by the defect over h, and with
-the replay probability the puzzle is replayed from there for h more updates; the halting logit of a
-TRM does not end a replay. No extra step of the model is made. An update passes no gradient to the
-one before: there is no defect penalty. A puzzle is replayed once.
+candidate t, energy and exactness after every update; t and h count updates here, of one step of a
+TRM or some of an updater, and the defect counts the steps. When a puzzle would be replaced and has
+an eligible state, the selector chooses one by the defect over h, and with the replay probability
+the puzzle is replayed from there for h more updates; the halting logit of a TRM does not end it. No
+extra step of the model is made. An update passes no gradient to the one before: there is no defect
+penalty. A puzzle is replayed once.
 """
 
 from dataclasses import replace
@@ -31,9 +32,9 @@ class CarriedReplay:
 
     def __init__(
         self, carried: CarriedStates, solver: Solver, curation: CurationConfig,
-        selector: Selector,
+        selector: Selector, steps_per_t: int,
     ):  # fmt: skip
-        self.carried, self.solver = carried, solver
+        self.carried, self.solver, self.steps_per_t = carried, solver, steps_per_t
         self.curation, self.selector = curation, selector
         steps, batch, device = carried.config.steps, len(carried.age), carried.age.device
         self.candidates = sorted(t for t in curation.candidates if t < steps)
@@ -104,8 +105,9 @@ class CarriedReplay:
         )
         energy = self.energy[at]
         defects: Float[Tensor, "candidates batch"] = contraction_defect(
-            energy, self.energy[after], h, self.curation.rho, self.curation.epsilon
-        )
+            energy, self.energy[after], h * self.steps_per_t, self.curation.rho,
+            self.curation.epsilon,
+        )  # fmt: skip
         ends_exact = self.exact[self.carried.age, self._row]
         eligible = self.solver.task.eligible(self.exact[at], self.exact[after], ends_exact)
         eligible = eligible & self.visited[at] & self.visited[after]

@@ -41,7 +41,9 @@ class DeepSupervision(Objective):
         )
         self.replay: CarriedReplay | None = None
         if config.replay.method != "none":
-            self.replay = CarriedReplay(self.carried, solver, config.curation, selector_of(config))
+            self.replay = CarriedReplay(
+                self.carried, solver, config.curation, selector_of(config), config.steps_per_t
+            )
         self.depth: tuple[int, int] | None = None
 
     def _starts(
