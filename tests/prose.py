@@ -145,7 +145,8 @@ def words() -> list[tuple[Path, str]]:
     taken = [f"{row['taken']:.0f}" for row in trm["early_stop"]]
     return [
         (SUDOKU, f"hints are worth {of_hints('')} at K = 128."
-                 f" With 128 it is {of_hints('-wide', '')}, of which {lost_since_its_best():.0f} are"),
+                 f" With 128 it is {of_hints('-wide', '')},"
+                 f" of which {lost_since_its_best():.0f} are"),
         (SUDOKU, f"that is {above('all-puzzles-wide', 'hints'):.1f} and"
                  f" {above('all-puzzles-wide', 'hints-wide'):.1f} points below all puzzles"),
         (README, f"about {trm_over_updater()} of our updater's"),
