@@ -169,9 +169,22 @@ HINT_CHOICES: dict[str, Change] = {
     "all-puzzles-wide": _all(_updater(equivariant=True), _carried, _WIDE),
 }
 
+
+def _hundred(config: RunConfig) -> RunConfig:
+    """100 of the training puzzles."""
+    return replace(config, corpus=replace(config.corpus, sources=100))
+
+
+# Hints on a CPU, with seeds enough for an interval.
+MINI_HINT_CHOICES: dict[str, Change] = {
+    "hundred": _hundred,
+    "hundred-hints": _all(_hundred, lambda config: replace(config, hints=3)),
+}
+
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
     | CLASS_CHOICES | THOUSAND_CHOICES | CARRIED_CHOICES | HINT_CHOICES
+    | MINI_HINT_CHOICES
 )  # fmt: skip
 
 
@@ -218,6 +231,9 @@ STUDIES = {
     ),
     "choices-mini-sudoku": Study(
         "mini-sudoku", 60, ("focus",), (1, 2, 3), tuple(CLASS_CHOICES), ("validation",)
+    ),
+    "hints-mini-sudoku": Study(
+        "mini-sudoku", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MINI_HINT_CHOICES), ("validation",)
     ),
     "primary": Study(
         "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),

@@ -251,11 +251,13 @@ def _no_command(words: Sequence[str]) -> int:
 def entry() -> None:
     """The console script."""
     code = main()
-    if code == _STOPPED:
-        # At once: taking an interpreter with PyTorch down lasts another second. What is on the disk
-        # is whole at any time.
+    if code == _STOPPED or int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        # At once: taking an interpreter with PyTorch down lasts another second, and a thread of
+        # several processes' connections that aborts meanwhile would make a finished run a failed
+        # one. What is on the disk is whole at any time.
         with contextlib.suppress(OSError):
             sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
 
