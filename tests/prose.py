@@ -162,8 +162,8 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"hints are worth {of_hints('')} at K = 128."
                  f" With 128 it is {of_hints('-wide', '')},"
                  f" of which {lost_since_its_best():.0f} are"),
-        (SUDOKU, f"Hints are worth {of_small_hints()} at K = 16, over seeds and puzzles, and help in"
-                 " every seed"),
+        (SUDOKU, f"Hints are worth {of_small_hints()} at K = 16, over seeds and puzzles,"
+                 " and help in every seed"),
         (SUDOKU, f"that is {above('all-puzzles-wide', 'hints'):.1f} and"
                  f" {above('all-puzzles-wide', 'hints-wide'):.1f} points below all puzzles"),
         (README, f"about {trm_over_updater()} of our updater's"),
