@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -51,11 +52,16 @@ def resumed(config: RunConfig, folder: Path, device: str, puzzles: TrainingPuzzl
     return trainer
 
 
+class _CommandLine(argparse.ArgumentParser):
+    """Says what is wrong in one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; --help explains it\n")
+
+
 def command_line(doc: str | None) -> argparse.ArgumentParser:
     """A command whose help is the docstring of its module, as it is written."""
-    return argparse.ArgumentParser(
-        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    return _CommandLine(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 @contextlib.contextmanager

@@ -175,11 +175,10 @@ class RunConfig(Settings):
                 "task.givens-shown False leaves it to a language model to tell the givens: choose "
                 "one, as in sudoku/smollm2-135m"
             )
-        if self.hints and (not isinstance(self.task, Assignment) or self.teacher.checkpoint):
-            raise UserError(
-                "hints is for tasks whose answer is a class for every cell, without a teacher, who "
-                "has seen the puzzles as they are"
-            )
+        if self.hints and not isinstance(self.task, Assignment):
+            raise UserError("hints is for tasks whose answer is a class for every cell")
+        if self.hints and self.teacher.checkpoint:
+            raise UserError("hints excludes teacher.checkpoint: it knows the puzzles without them")
         supervision = self.deep_supervision
         if supervision.depths and not (supervision.steps and self.solver.answer == "trm"):
             raise UserError("deep-supervision.depths is for a TRM with deep-supervision.steps")

@@ -52,9 +52,8 @@ def estimate_memory(model: Model, config: RunConfig, processes: int = 1) -> Memo
         batch = max(1, batch // processes)
     copies = 4 if config.optimizer.ema else 3  # gradient, two moments, average
     replays = config.replay.method != "none"
-    adds_steps = (
-        replays and not config.deep_supervision.steps
-    )  # carried states take no further ones
+    # Carried states are replayed in place of new puzzles, without further steps.
+    adds_steps = replays and not config.deep_supervision.steps
     replayed_steps = max(h for _, _, h in config.replay.stages) if adds_steps else 0
     kept_states = len(config.curation.candidates) if replays else 0
     rollouts = model.rollout_bytes(config.steps, replayed_steps, kept_states)

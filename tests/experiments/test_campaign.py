@@ -52,8 +52,8 @@ def test_bad_words_are_one_line(monkeypatch, capsys, tmp_path, words, problem):
         {"campaign": main, "memorised": memorised.main, "release": release.main}[words.split()[0]]()
     said = capsys.readouterr().err
     assert ended.value.code == 2
-    assert problem in said.splitlines()[-1]
-    assert "usage:" in said or said.count("\n") == 1  # argparse shows how it is called
+    assert problem in said
+    assert said.count("\n") == 1
 
 
 @pytest.fixture

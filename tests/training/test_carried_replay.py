@@ -176,6 +176,18 @@ def test_a_run_resumes_and_says_what_came_back(tmp_path):
     assert recipe("trm-mini-sudoku/focus").method == "trm-focus"
 
 
+def test_states_of_another_version_are_refused(tmp_path, monkeypatch):
+    trainer = Trainer(a_run(), tmp_path)
+    trainer.train_update()
+    trainer.save()
+    again = Trainer(a_run(), tmp_path)
+    objective = again.step_runner.objective
+    renamed = {f"former.{name}": tensor for name, tensor in objective.tensors().items()}
+    monkeypatch.setattr(objective, "tensors", lambda: renamed)
+    with pytest.raises(UserError, match="states of another version"):
+        again.resume()
+
+
 def test_what_cannot_be_is_refused():
     config = a_run()
     for change, reason in (
