@@ -56,7 +56,7 @@ _CURVES = {
 }
 
 
-def _curve(name: str) -> list[dict]:
+def curve(name: str) -> list[dict]:
     lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
@@ -78,7 +78,7 @@ def _seconds(name: str) -> str:
 
     Those of a run that shared its GPU are not stored.
     """
-    lines, update = _curve(name), figures(name).get("update")
+    lines, update = curve(name), figures(name).get("update")
     if "seconds" not in lines[-1]:
         return "–"
     end = lines[-1]["seconds"]
@@ -418,7 +418,7 @@ def fill(text: str) -> str:
 def _draw_curves(axis: Axes) -> None:
     """Validation accuracy over minutes of training."""
     for (name, label), marker, colour in zip(_CURVES.items(), "os^vD", PALETTE, strict=False):
-        points = [line for line in _curve(name) if line.get("validation")]
+        points = [line for line in curve(name) if line.get("validation")]
         axis.plot(
             [line["seconds"] / 60 for line in points],
             [100 * line["validation"]["exact"] for line in points],

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from focus.recipes import recipe
-from focus.recipes.trm import with_carried_replay
-from focus.training.config import DeepSupervisionConfig, RunConfig, TextKLConfig
+from focus.training.config import RunConfig, TextKLConfig
 
 TEACHER, MAZE_TEACHER = "sudoku-teacher", "maze-teacher"  # runs/sudoku_teacher.sh and so on
 Change = Callable[[RunConfig], RunConfig]
@@ -93,21 +92,15 @@ MAZE_CHOICES: dict[str, Change] = {
     "bound-8-decay-0.2": _all(_task(logit_bound=8.0), _updater(answer_decay=0.2)),
 }
 
-# Do classes have to be told apart?
-CLASS_CHOICES: dict[str, Change] = {
-    "as-is": lambda config: config,
-    "equivariant": _updater(equivariant=True),
-}
-
 
 def _few(config: RunConfig) -> RunConfig:
     """The 1,000 puzzles of train alone."""
     return replace(config, more_data=())
 
 
-def _hints(config: RunConfig) -> RunConfig:
-    """Up to four blank cells are revealed."""
-    return replace(config, hints=4)
+def _hints(most: int) -> Change:
+    """Up to so many blank cells are revealed."""
+    return lambda config: replace(config, hints=most)
 
 
 # What may keep a solver from memorising 1,000 puzzles.
@@ -122,51 +115,14 @@ THOUSAND_CHOICES: dict[str, Change] = {
         _few, _SCALE, _optimizer(kind="adamw", learning_rate=4e-4, weight_decay=1.0)
     ),
     "thousand-all": _all(_few, _DECAY, _SCALE, _DROPOUT),
-    "thousand-equivariant": _all(_few, _updater(equivariant=True, width=64)),
-    "usual-hints": _all(_few, _hints),
-    "usual-hints-all": _all(_few, _hints, _DECAY, _SCALE, _DROPOUT),
+    "thousand-hints": _all(_few, _hints(4)),
+    "thousand-hints-8": _all(_few, _hints(8)),
+    "thousand-hints-all": _all(_few, _hints(4), _DECAY, _SCALE, _DROPOUT),
 }
-
-
-def _carried(config: RunConfig) -> RunConfig:
-    """Puzzles stay for 16 updates of four steps each; gradients end with the update.
-
-    Methods that replay select among the carried states.
-    """
-    curation = replace(config.curation, replay_solved=False)
-    carried = replace(
-        replace(config, curation=curation), deep_supervision=DeepSupervisionConfig(steps=16),
-        steps=4, eval_every=config.optimizer.updates // 2,
-    )  # fmt: skip
-    method = config.replay.method
-    return carried if method == "none" else with_carried_replay(carried, method)
-
-
-def _rollouts(config: RunConfig) -> RunConfig:
-    """As many steps in a quarter of the updates, with gradients through all 16 of a rollout."""
-    updates, warmup = config.optimizer.updates // 4, config.optimizer.warmup // 4
-    optimizer = replace(config.optimizer, updates=updates, warmup=warmup, ema=0.996)
-    return replace(
-        config, optimizer=optimizer, eval_every=config.eval_every // 4,
-        save_every=config.save_every // 4, log_every=config.log_every // 4,
-    )  # fmt: skip
-
-
-# From 1,000 puzzles, digits treated alike: is it gradients through many steps that memorise, or
-# weights without a constraint? Decay times the rate adds up to the same in all that have it.
-_EQUIVARIANT = _all(_few, _updater(equivariant=True, width=64))
-_WIDE = _updater(width=128)
-CARRIED_CHOICES: dict[str, Change] = {
-    "carried": _all(_EQUIVARIANT, _carried),
-    "carried-regularised": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT),
-    "rollouts-regularised": _all(_EQUIVARIANT, _rollouts, _optimizer(weight_decay=1.2), _DROPOUT),
-    "carried-regularised-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _WIDE),
-}
-# With hints a puzzle is seldom the same twice; with all puzzles there is little to memorise.
-HINT_CHOICES: dict[str, Change] = {
-    "hints": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _hints),
-    "hints-wide": _all(_EQUIVARIANT, _carried, _DECAY, _DROPOUT, _hints, _WIDE),
-    "all-puzzles-wide": _all(_updater(equivariant=True), _carried, _WIDE),
+# Do hints help where puzzles abound?
+ALL_PUZZLES_CHOICES: dict[str, Change] = {
+    "all-puzzles": lambda config: config,
+    "all-puzzles-hints": _hints(4),
 }
 
 
@@ -178,13 +134,12 @@ def _hundred(config: RunConfig) -> RunConfig:
 # Hints on a CPU, with seeds enough for an interval.
 MINI_HINT_CHOICES: dict[str, Change] = {
     "hundred": _hundred,
-    "hundred-hints": _all(_hundred, lambda config: replace(config, hints=3)),
+    "hundred-hints": _all(_hundred, _hints(3)),
 }
 
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
-    | CLASS_CHOICES | THOUSAND_CHOICES | CARRIED_CHOICES | HINT_CHOICES
-    | MINI_HINT_CHOICES
+    | THOUSAND_CHOICES | ALL_PUZZLES_CHOICES | MINI_HINT_CHOICES
 )  # fmt: skip
 
 
@@ -229,11 +184,9 @@ STUDIES = {
     "choices-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
     ),
-    "choices-mini-sudoku": Study(
-        "mini-sudoku", 60, ("focus",), (1, 2, 3), tuple(CLASS_CHOICES), ("validation",)
-    ),
     "hints-mini-sudoku": Study(
-        "mini-sudoku", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MINI_HINT_CHOICES), ("validation",)
+        "mini-sudoku", 300, ("focus", "random", "no-replay"), (1, 2, 3, 4, 5),
+        tuple(MINI_HINT_CHOICES), ("validation",),
     ),
     "primary": Study(
         "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),
@@ -275,15 +228,12 @@ STUDIES = {
     "thousand": Study(
         "sudoku-quick", 6_000, ("focus",), (1,), tuple(THOUSAND_CHOICES), ("validation",)
     ),
-    "thousand-carried": Study(
-        "sudoku-quick", 5_000, ("no-replay",), (1,), tuple(CARRIED_CHOICES), ("validation",)
-    ),
-    "thousand-hints": Study(
-        "sudoku-quick", 6_000, ("no-replay",), (1,), tuple(HINT_CHOICES), ("validation",)
-    ),
-    "thousand-curation": Study(
-        "sudoku-quick", 6_000, ("no-penalty", "random", "no-replay"), (1, 2, 3), ("hints",),
+    "thousand-methods": Study(
+        "sudoku-quick", 6_000, ("focus", "random", "no-replay"), (1, 2, 3), ("thousand-hints",),
         ("validation",),
+    ),
+    "all-puzzles": Study(
+        "sudoku-quick", 6_000, ("focus",), (1,), tuple(ALL_PUZZLES_CHOICES), ("validation",)
     ),
     "primary-maze": Study(
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from experiments import verdicts
+from experiments.results_page import curve
 from experiments.stored import figures, unpack
 from experiments.studies import STUDIES
-from focus.evaluation.statistics import crossed_bootstrap, paired_difference
+from focus.evaluation.statistics import crossed_bootstrap
 from focus.model.solver import Solver
 from focus.report import paper
 
@@ -45,47 +46,34 @@ def points(better: str, worse: str, steps: int = 128) -> float:
     return 100 * float(np.mean(over(one, other)))
 
 
-def thousand(study: str, choice: str) -> dict:
-    """A run from 1,000 puzzles."""
-    return figures(f"campaign-thousand-{study}")["runs"][f"{choice}-no-replay-1"]
+def validated(name: str) -> dict[int, float]:
+    """Validation rates of a stored curve by update, in percent."""
+    return {line["update"]: 100 * line["validation"]["exact"] for line in curve(name)
+            if line.get("validation")}  # fmt: skip
 
 
-def solved(run: dict) -> np.ndarray:
-    return unpack(run["validation"]["128"], run["n_validation"])
+def with_hints_from_1000() -> str:
+    """How validation goes in the run with hints."""
+    run = figures("campaign-thousand")["runs"]["thousand-hints-focus-1"]
+    shares = {int(update): 100 * share for update, share in run["validation_exact"].items()}
+    best, last = max(shares, key=shares.__getitem__), max(shares)
+    return (
+        f"rises to {shares[best]:.0f} % at update {best:,} and falls to {shares[last]:.0f} at"
+        f" {last:,}"
+    )
 
 
-def of_hints(width: str, unit: str = " points") -> str:
-    """Points that hints are worth from 1,000 puzzles, with their interval."""
-    runs = thousand("hints", f"hints{width}"), thousand("carried", f"carried-regularised{width}")
-    gain, low, high = (100 * value for value in paired_difference(*map(solved, runs)))
-    return f"{gain:.1f}{unit} [{low:.1f}, {high:.1f}]"
-
-
-def of_small_hints() -> str:
-    """The same on 4 x 4 puzzles, over seeds."""
+def small(choice: str, method: str) -> np.ndarray:
+    """What the runs on 100 puzzles of 4 x 4 solve at K = 16, by seed."""
     runs = figures("campaign-hints-mini-sudoku")["runs"]
-    with_hints, without = (
-        np.stack([
-            unpack(run["validation"]["16"], run["n_validation"])
-            for name, run in runs.items() if name.startswith(f"{choice}-focus")
-        ])
-        for choice in ("hundred-hints", "hundred")
-    )  # fmt: skip
-    gain, low, high, _ = (100 * value for value in crossed_bootstrap(with_hints, without))
-    assert ((with_hints.mean(1) - without.mean(1)) > 0).all()
-    return f"{gain:.1f} points [{low:.1f}, {high:.1f}]"
+    own = (runs[f"{choice}-{method}-{seed}"] for seed in STUDIES["hints-mini-sudoku"].seeds)
+    return np.stack([unpack(run["validation"]["16"], run["n_validation"]) for run in own])
 
 
-def lost_since_its_best() -> float:
-    """Points of the wide run without hints."""
-    run = thousand("carried", "carried-regularised-wide")
-    return 100 * (max(run["validation_exact"].values()) - float(solved(run).mean()))
-
-
-def above(better: str, worse: str) -> float:
-    """Points between two runs beside the one with hints."""
-    one, other = (float(solved(thousand("hints", choice)).mean()) for choice in (better, worse))
-    return 100 * (one - other)
+def gain(one: np.ndarray, other: np.ndarray, unit: str = "") -> str:
+    """Points of one over the other with their interval, over seeds and puzzles."""
+    points, low, high, _ = (100 * value for value in crossed_bootstrap(one, other))
+    return f"{points:.1f}{unit} [{low:.1f}, {high:.1f}]"
 
 
 def effect(what: str, task: str) -> float:
@@ -94,10 +82,8 @@ def effect(what: str, task: str) -> float:
 
 
 def minutes_of_training() -> list[float]:
-    from experiments.results_page import _curve
-
     names = ("sudoku-none", "sudoku-smollm2", "sudoku-trm", "maze-smollm2", "maze-trm")
-    return [_curve(name)[-1]["seconds"] / 60 for name in names]
+    return [curve(name)[-1]["seconds"] / 60 for name in names]
 
 
 def seconds_on_a_cpu(task: str, kinds: tuple[str, ...] = ("none", "smollm2")) -> list[float]:
@@ -154,18 +140,20 @@ def words() -> list[tuple[Path, str]]:
     four = figures("campaign-primary-unscaled")["runs"]["as-is-focus-1"]
     shared = four["seconds"] / four["together"] / 60
     alone = figures("campaign-primary")["runs"]["as-is-focus-1"]["seconds"] / 60
-    trm = figures("sudoku-trm")
+    few, trm = validated("sudoku-none-1000"), figures("sudoku-trm")
+    hinted = small("hundred-hints", "focus")
     retried = next(row for row in figures("symmetry-retries") if row["checkpoint"] == "sudoku-trm")
     early = [f"{100 * row['exact']:.1f} % within {row['steps']:,}" for row in trm["early_stop"]]
     taken = [f"{row['taken']:.0f}" for row in trm["early_stop"]]
     return [
-        (SUDOKU, f"hints are worth {of_hints('')} at K = 128."
-                 f" With 128 it is {of_hints('-wide', '')},"
-                 f" of which {lost_since_its_best():.0f} are"),
-        (SUDOKU, f"Hints are worth {of_small_hints()} at K = 16, over seeds and puzzles,"
-                 " and help in every seed"),
-        (SUDOKU, f"that is {above('all-puzzles-wide', 'hints'):.1f} and"
-                 f" {above('all-puzzles-wide', 'hints-wide'):.1f} points below all puzzles"),
+        (SUDOKU, f"{few[1500]:.0f} % of the validation puzzles at update 1,500 become"
+                 f" {few[6000]:.0f} % at 6,000"),
+        (SUDOKU, with_hints_from_1000()),
+        (SUDOKU, f"without hints ({validated('sudoku-quick')[11500]:.0f} % after 11,500"),
+        (SUDOKU, f"Hints are worth {gain(hinted, small('hundred', 'focus'), ' points')} to FOCUS"),
+        (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
+                 " Random, in every seed, and"
+                 f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
         (README, f"is {span(lower)} points lower on average"),
@@ -173,8 +161,13 @@ def words() -> list[tuple[Path, str]]:
         (README, f"{full} % at K = 128 at full length"),
         (README, f"and {scaled} % when gradients are scaled by 0.8 a step"),
         (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean"),
+        (README, "the selection that helps, by"
+                 f" {effect('selection at the frontier helps', 'sudoku'):.1f} points;"
+                 f" the penalty's {effect('the penalty helps', 'sudoku'):.1f} are undecided"),
         (METHODS, f"FOCUS is {listed(over(focus, unscaled))} points above the same seeds without"),
         (METHODS, f"FOCUS is ahead by {listed(over(focus, random))} points at K = 128"),
+        (METHODS, f"missed by {float(published) - 100 * np.mean(list(focus.values())):.1f} points"
+                  f" in the mean of {_NUMBERS[len(focus)]} seeds at K = 128"),
         (METHODS, f"no solved puzzle is lost up to K = 1,024, and {gained_without_loss(16)} are"
                   " gained after K = 16"),
         (README, f"beside the paper's {published}"),

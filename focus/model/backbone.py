@@ -89,17 +89,14 @@ class Backbone(nn.Module, ABC):
 class ClueEmbedding(Backbone):
     """`none`: no language model, an embedding of each token's clue."""
 
-    def __init__(self, task: Task, width: int, classes_alike: bool):
-        """With `classes_alike` the clue is whether there is one."""
+    def __init__(self, task: Task, width: int):
         super().__init__()
-        self.classes_alike = classes_alike
-        self.table = Embedding(2 if classes_alike else len(task.prompt().symbols), width)
+        self.table = Embedding(len(task.prompt().symbols), width)
         nn.init.normal_(self.table.weight, std=0.5)
 
     def read(self, x: Problem) -> Int[Tensor, "batch tokens"]:
         """The clue of each token."""
-        clue = x.grid.gather(1, x.cell)
-        return (clue > 0).long() if self.classes_alike else clue
+        return x.grid.gather(1, x.cell)
 
     def project(self, read: Int[Tensor, "batch tokens"]) -> Float[Tensor, "batch tokens width"]:
         return self.table(read)
@@ -239,12 +236,10 @@ class LanguageModel(CausalModel, Backbone):
         return self.readout(read[:, :-1]) + self.summary(read[:, -1:])
 
 
-def build_backbone(
-    task: Task, config: BackboneConfig, width: int, classes_alike: bool = False
-) -> Backbone:
-    """The encoder that a config names; `classes_alike` where the updater treats them so."""
+def build_backbone(task: Task, config: BackboneConfig, width: int) -> Backbone:
+    """The encoder that a config names."""
     if config.name == "none":
-        return ClueEmbedding(task, width, classes_alike)
+        return ClueEmbedding(task, width)
     return LanguageModel(task, config, width)
 
 

@@ -16,7 +16,6 @@ from focus.errors import UserError
 from focus.model.backbone import Backbone, build_backbone
 from focus.model.base import Model, Prediction, SolverConfig, check_batch, check_steps, evaluating
 from focus.model.compiler import compiled
-from focus.model.equivariant import EquivariantUpdater
 from focus.model.recurrence import Conditioning, Recurrence, Rollout
 from focus.model.state import State
 from focus.model.trm import TRM
@@ -61,14 +60,10 @@ class Solver(Model):
         super().__init__(task, config)
         is_trm = config.answer == "trm"
         width = config.trm.width if is_trm else config.updater.width
-        equivariant = config.updater.equivariant and not is_trm
-        self.backbone = build_backbone(task, config.backbone, width, classes_alike=equivariant)
-        self.updater: Recurrence
-        if is_trm:
-            self.updater = TRM(task, config.trm)
-        else:
-            kind = EquivariantUpdater if equivariant else Updater
-            self.updater = kind(task, config.updater)
+        self.backbone = build_backbone(task, config.backbone, width)
+        self.updater: Recurrence = (
+            TRM(task, config.trm) if is_trm else Updater(task, config.updater)
+        )
         self.energy = task.energy
         self.loss = task.cross_entropy if self.updater.learns_answer_only else task.loss
 

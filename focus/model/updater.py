@@ -13,7 +13,6 @@ Choices, all of them fields of `UpdaterConfig` or said in DESIGN:
 
 import math
 import typing
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -54,8 +53,6 @@ class UpdaterConfig(Settings, section="solver.updater"):
     # share of the answer's logits that is forgotten at each step (ours)
     answer_decay: Annotated[float, Share()] = 0.0
     structure: Literal["bias", "none"] = "bias"  # how relations between tokens enter (ours)
-    # treat classes alike, and tokens by their relations alone (ours, for Sudoku and its kin)
-    equivariant: bool = False
     # share of a gradient that passes from a step to the one before (ours)
     bptt_gradient_scale: Annotated[float, Share(above_zero=True), Role.METHOD] = 1.0
     bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
@@ -82,7 +79,7 @@ class UpdaterConditioning(Conditioning):
     """What stays the same over a rollout: R + E(c_x), and which tokens are related."""
 
     inputs: Float[Tensor, "batch tokens width"]
-    structure: Structure | None  # None where a layer hears of its related tokens otherwise
+    structure: Structure
     weights: Float[Tensor, "*several weights"] | None = None  # of a compiled step
 
     def detach(self) -> "UpdaterConditioning":
@@ -90,15 +87,13 @@ class UpdaterConditioning(Conditioning):
         weights = None if self.weights is None else self.weights.detach()
         if weights is not None:  # once, where no step has to add to a float32 gradient
             weights = weights.to(working_dtype(weights.device))
-        structure = None if self.structure is None else self.structure.detach()
-        return UpdaterConditioning(self.inputs.detach(), structure, weights)
+        return UpdaterConditioning(self.inputs.detach(), self.structure.detach(), weights)
 
     def __getitem__(self, rows: Bool[Tensor, " batch"]) -> "UpdaterConditioning":
         """The conditioning of some of the puzzles."""
-        structure = self.structure
-        if structure is not None:
-            structure = structure.of_rows(rows, len(self.inputs))
-        return UpdaterConditioning(self.inputs[rows], structure, self.weights)
+        return UpdaterConditioning(
+            self.inputs[rows], self.structure.of_rows(rows, len(self.inputs)), self.weights
+        )
 
 
 class Block(nn.Module):
@@ -124,10 +119,9 @@ class Block(nn.Module):
         """Attention with the additive bias, then SwiGLU; `seeds` are those of compiled dropout."""
         one, two = (None, None) if seeds is None else seeds
         mixed = related_attention(self.qkv(rms_norm(h)), structure, strength, self.qk_norm)
-        h = h + dropped(self.out(mixed), self.dropout, self.training, one)
+        h = h + self._drop(self.out(mixed), one)
         gate, value = self.up(rms_norm(h)).chunk(2, -1)
-        added = self.down(functional.silu(gate) * value)
-        return h + dropped(added, self.dropout, self.training, two)
+        return h + self._drop(self.down(functional.silu(gate) * value), two)
 
     def hop_input(
         self, h: Float[Tensor, "batch tokens width"]
@@ -135,16 +129,14 @@ class Block(nn.Module):
         """What this layer adds to each of its hops."""
         return self.hop_in(rms_norm(h))
 
-
-def dropped(h: Tensor, share: float, training: bool, seed: Tensor | None) -> Tensor:
-    """With dropout; in compiled code that of a seed."""
-    if seed is not None:
-        return hashed_dropout(h, share, seed)
-    return functional.dropout(h, share, training)
+    def _drop(self, h: Tensor, seed: Tensor | None) -> Tensor:
+        if seed is not None:
+            return hashed_dropout(h, self.dropout, seed)
+        return functional.dropout(h, self.dropout, self.training)
 
 
-class RevisingUpdater(Recurrence):
-    """What updaters share: a step as a function, and how an increment revises the answer."""
+class Updater(Recurrence):
+    """The recurrent updater of a task."""
 
     low: Tensor  # bounds of the answer's channels
     high: Tensor
@@ -152,76 +144,6 @@ class RevisingUpdater(Recurrence):
     def __init__(self, task: Task, config: UpdaterConfig):
         super().__init__()
         self.task, self.config = task, config
-        low, high = task.bounds(torch.device("cpu"))
-        self.register_buffer("low", low, persistent=False)
-        self.register_buffer("high", high, persistent=False)
-        self.flat: FlatParameters | None = None
-
-    def compile_step(self) -> None:
-        self.flat = FlatParameters(self, "step", OF_A_STEP)
-
-    @abstractmethod
-    def propose(
-        self, features: Float[Tensor, "batch tokens features"], memory: dict[str, Tensor],
-        conditioning: UpdaterConditioning, x: Problem, seeds: Int[Tensor, " sites"] | None,
-    ) -> tuple[Float[Tensor, "batch tokens channels"], dict[str, Tensor]]:  # fmt: skip
-        """The increment of the answer that the layers predict, and the new memory."""
-
-    def forward(self, state: State, conditioning: UpdaterConditioning, x: Problem) -> State:
-        if self.flat is None or conditioning.weights is None:
-            return self.step(state, conditioning, x)
-        return self.flat_step(self.flat, self.training, state, conditioning, x)
-
-    def flat_step(
-        self, step: Callable[..., State], training: bool, state: State,
-        conditioning: UpdaterConditioning, x: Problem,
-    ) -> State:  # fmt: skip
-        """A step as a function of the weights in the conditioning, with seeds of dropout."""
-        seeds = None
-        if training and self.config.dropout:
-            seeds = draw_seeds(2 * self.config.layers, state.z.device)
-        if torch.is_grad_enabled():
-            state = state.map(_tracked)
-        return step(conditioning.weights, state, conditioning, x, seeds)
-
-    def step(
-        self, state: State, conditioning: UpdaterConditioning, x: Problem,
-        seeds: Int[Tensor, " sites"] | None = None,
-    ) -> State:  # fmt: skip
-        """One revision; `seeds` are those of compiled dropout."""
-        with mixed_precision(state.z.device):
-            return self._one_step(state, conditioning, x, seeds)
-
-    def _one_step(
-        self, state: State, conditioning: UpdaterConditioning, x: Problem, seeds: Tensor | None
-    ) -> State:
-        if self.config.bptt_gradient_scale < 1:
-            state = state.map(self._scale_gradient)
-        features = self.task.features(state.z, x)
-        increment, u = self.propose(features, state.u, conditioning, x, seeds)
-        return State(self.revise(state.z, increment, x), u)
-
-    def revise(
-        self, z: Float[Tensor, "batch tokens channels"],
-        increment: Float[Tensor, "batch tokens channels"], x: Problem,
-    ) -> Float[Tensor, "batch tokens channels"]:  # fmt: skip
-        """z' = clamp_x(clip((1 - decay) z + alpha * increment))."""
-        decay = self.config.answer_decay
-        z = (1 - decay) * z if decay else z
-        z = (z + self.config.answer_scale * increment).clamp(self.low, self.high)
-        return self.task.clamp(z, x)
-
-    def _scale_gradient(self, tensor: Tensor) -> Tensor:
-        """The same values; a share of the gradient goes on to the step before."""
-        value = tensor.detach()
-        return value + self.config.bptt_gradient_scale * (tensor - value)
-
-
-class Updater(RevisingUpdater):
-    """The recurrent updater of a task."""
-
-    def __init__(self, task: Task, config: UpdaterConfig):
-        super().__init__(task, config)
         width, relations = config.width, len(task.relation_names)
         self.answer_in = Linear(task.feature_width, width)
         self.categories = nn.ModuleList(_embedding(n, width) for n in task.category_sizes)
@@ -243,6 +165,13 @@ class Updater(RevisingUpdater):
         strength = config.bias_strength if config.structure == "bias" else 0.0
         self.relation_bias = nn.Parameter(strength * torch.eye(config.heads, relations))
         self.relation_bias.requires_grad_(config.structure == "bias")
+        low, high = task.bounds(torch.device("cpu"))
+        self.register_buffer("low", low, persistent=False)
+        self.register_buffer("high", high, persistent=False)
+        self.flat: FlatParameters | None = None
+
+    def compile_step(self) -> None:
+        self.flat = FlatParameters(self, "step", OF_A_STEP)
 
     def step_flops(self) -> float:
         matrices = sum(p.numel() for p in self.parameters() if p.ndim == 2)
@@ -286,10 +215,45 @@ class Updater(RevisingUpdater):
             u["hops"] = z.new_zeros(*x.cell.shape, self.config.hop_width, dtype=dtype)
         return State(z, u)
 
+    def forward(self, state: State, conditioning: UpdaterConditioning, x: Problem) -> State:
+        if self.flat is None or conditioning.weights is None:
+            return self.step(state, conditioning, x)
+        return self.flat_step(self.flat, self.training, state, conditioning, x)
+
+    def flat_step(
+        self, step: Callable[..., State], training: bool, state: State,
+        conditioning: UpdaterConditioning, x: Problem,
+    ) -> State:  # fmt: skip
+        """A step as a function of the weights in the conditioning, with seeds of dropout."""
+        seeds = None
+        if training and self.config.dropout:
+            seeds = draw_seeds(2 * self.config.layers, state.z.device)
+        if torch.is_grad_enabled():
+            state = state.map(_tracked)
+        return step(conditioning.weights, state, conditioning, x, seeds)
+
+    def step(
+        self, state: State, conditioning: UpdaterConditioning, x: Problem,
+        seeds: Int[Tensor, " sites"] | None = None,
+    ) -> State:  # fmt: skip
+        """One revision; `seeds` are those of compiled dropout."""
+        with mixed_precision(state.z.device):
+            return self._one_step(state, conditioning, x, seeds)
+
+    def _one_step(
+        self, state: State, conditioning: UpdaterConditioning, x: Problem, seeds: Tensor | None
+    ) -> State:
+        if self.config.bptt_gradient_scale < 1:
+            state = state.map(self._scale_gradient)
+        features = self.task.features(state.z, x)
+        increment, u = self.propose(features, state.u, conditioning, x, seeds)
+        return State(self.revise(state.z, increment, x), u)
+
     def propose(
         self, features: Float[Tensor, "batch tokens features"], memory: dict[str, Tensor],
         conditioning: UpdaterConditioning, x: Problem, seeds: Int[Tensor, " sites"] | None,
     ) -> tuple[Float[Tensor, "batch tokens channels"], dict[str, Tensor]]:  # fmt: skip
+        """The increment of the answer that the layers predict, and the new memory."""
         tokens, u = features.shape[1], dict(memory)
         h = self.answer_in(features) + u["memory"] + conditioning.inputs
         if self.config.registers:
@@ -300,7 +264,6 @@ class Updater(RevisingUpdater):
                 u["hops"] = self.hops(u["hops"], layer_input, x, self.config.hops)
                 h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
             own = None if seeds is None else seeds[2 * number : 2 * number + 2]
-            assert conditioning.structure is not None
             h = block(h, conditioning.structure, self.relation_bias, own)
         remembered = self.memory_norm(h)
         increment = self.head(rms_norm(h[:, :tokens])).float()
@@ -310,6 +273,21 @@ class Updater(RevisingUpdater):
         if self.config.registers:
             u["registers"] = remembered[:, tokens:]
         return increment, u
+
+    def revise(
+        self, z: Float[Tensor, "batch tokens channels"],
+        increment: Float[Tensor, "batch tokens channels"], x: Problem,
+    ) -> Float[Tensor, "batch tokens channels"]:  # fmt: skip
+        """z' = clamp_x(clip((1 - decay) z + alpha * increment))."""
+        decay = self.config.answer_decay
+        z = (1 - decay) * z if decay else z
+        z = (z + self.config.answer_scale * increment).clamp(self.low, self.high)
+        return self.task.clamp(z, x)
+
+    def _scale_gradient(self, tensor: Tensor) -> Tensor:
+        """The same values; a share of the gradient goes on to the step before."""
+        value = tensor.detach()
+        return value + self.config.bptt_gradient_scale * (tensor - value)
 
 
 def _tracked(tensor: Tensor) -> Tensor:

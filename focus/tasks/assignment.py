@@ -297,12 +297,6 @@ class Assignment(Task):
     def relations(self, x: Problem) -> Bool[Tensor, "shared relations tokens tokens"]:
         return self._table("relations", x.grid.device)
 
-    def group_means(
-        self, h: Float[Tensor, "batch tokens width"], x: Problem
-    ) -> list[Float[Tensor, "batch tokens width"]]:
-        """The means over the other cells of a cell's groups, one for each relation."""
-        return list(self.messages(h, x)[0].unbind(2))
-
     def excluded(
         self, used: Float[Tensor, "*lead cells classes"]
     ) -> Float[Tensor, "*lead cells classes"]:

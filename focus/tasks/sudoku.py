@@ -208,18 +208,14 @@ class Sudoku(Assignment):
         boxes = grid.sum((-4, -2), keepdim=True)
         return (rows + columns + boxes - 3 * grid).reshape(used.shape)
 
-    def group_means(
-        self, h: Float[Tensor, "batch tokens width"], x: Problem
-    ) -> list[Float[Tensor, "batch tokens width"]]:
-        """Of row, column and box, as sums of a reshaped grid."""
-        grid = h.unflatten(1, (self.box,) * 4)
-        units = [grid.sum(axes, keepdim=True) for axes in ((3, 4), (1, 2), (2, 4))]
-        return [((unit - grid) / (self.side - 1)).flatten(1, 4) for unit in units]
-
     def messages(
         self, h: Float[Tensor, "batch tokens width"], x: Problem
     ) -> tuple[Float[Tensor, "batch tokens slots width"], None]:
-        return torch.stack(self.group_means(h, x), 2), None
+        """The means over row, column and box, as sums of a reshaped grid."""
+        grid = h.unflatten(1, (self.box,) * 4)
+        units = [grid.sum(axes, keepdim=True) for axes in ((3, 4), (1, 2), (2, 4))]
+        others = [((unit - grid) / (self.side - 1)).flatten(1, 4) for unit in units]
+        return torch.stack(others, 2), None
 
     # ----------------------------------------------------------------- learning
     def group_violations(

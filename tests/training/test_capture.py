@@ -92,15 +92,9 @@ def with_carried_focus(config):
     return replace(config, replay=replay, curation=curation)
 
 
-def equivariant(config):
-    updater = replace(config.solver.updater, equivariant=True)
-    return replace(config, solver=replace(config.solver, updater=updater))
-
-
-def equivariant_with_carried_focus(config):
+def carried_with_focus(config):
     """Whose hinted puzzles come back at states of its own."""
-    carried_on = replace(carried(equivariant(config)), hints=3, steps=2)
-    return with_carried_focus(carried_on)
+    return with_carried_focus(replace(carried(config), hints=3, steps=2))
 
 
 def written(config):
@@ -113,8 +107,7 @@ RUNS = (
     ("maze", "tiny-llama", None), ("sudoku", "none", with_ours),
     ("sudoku", "tiny-llama", encoded_ahead), ("sudoku", "none", a_trm),
     ("sudoku", "none", a_trm_with_focus), ("maze", "none", carried),
-    ("maze", "none", a_maze_trm), ("sudoku", "none", equivariant),
-    ("sudoku", "none", equivariant_with_carried_focus),
+    ("maze", "none", a_maze_trm), ("sudoku", "none", carried_with_focus),
     ("sudoku", "tiny-llama", written), ("maze", "tiny-llama", written),
 )  # fmt: skip
 
