@@ -55,6 +55,7 @@ def validated(name: str) -> dict[int, float]:
 def with_hints_from_1000() -> str:
     """How validation goes in the run with hints."""
     run = figures("campaign-thousand")["runs"]["thousand-hints-focus-1"]
+    assert round(100 * unpack(run["validation"]["128"], run["n_validation"]).mean()) == 79
     shares = {int(update): 100 * share for update, share in run["validation_exact"].items()}
     best, last = max(shares, key=shares.__getitem__), max(shares)
     return (
@@ -149,6 +150,8 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"{few[1500]:.0f} % of the validation puzzles at update 1,500 become"
                  f" {few[6000]:.0f} % at 6,000"),
         (SUDOKU, with_hints_from_1000()),
+        (README, "it has 79 % of the validation puzzles at K = 128"),
+        (RESULTS, "it has 79 % of the validation puzzles at K = 128"),
         (SUDOKU, f"without hints ({validated('sudoku-quick')[11500]:.0f} % after 11,500"),
         (SUDOKU, f"Hints are worth {gain(hinted, small('hundred', 'focus'), ' points')} to FOCUS"),
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
