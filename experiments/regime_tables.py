@@ -8,6 +8,14 @@ from experiments.stored import figures, markdown, rate, unpack
 from experiments.verdicts import stored_bits
 from focus.evaluation.statistics import effect_over_seeds, paired_difference, wilson_interval
 
+# Choices that a table names otherwise.
+_NAMES = {"thousand-": "", "hundred-hints-": "hints, ", "hundred-": "no hints, "}
+
+
+def _named(choice: str) -> str:
+    prefix = next((start for start in _NAMES if choice.startswith(start)), "")
+    return _NAMES.get(prefix, "") + choice.removeprefix(prefix)
+
 
 def choices(study: str = "choices") -> str:
     """Choices on validation puzzles: mean and range over seeds, or one seed and its interval."""
@@ -30,7 +38,7 @@ def choices(study: str = "choices") -> str:
                 continue
             low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
             cells.append(f"{shares[0]:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
-        rows.append([choice, str(len(own)), *cells])
+        rows.append([_named(choice), str(len(own)), *cells])
     return markdown(rows)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from focus.recipes import recipe
-from focus.training.config import RunConfig, TextKLConfig
+from focus.recipes.trm import with_carried_replay
+from focus.training.config import DeepSupervisionConfig, RunConfig, TextKLConfig
 
 TEACHER, MAZE_TEACHER = "sudoku-teacher", "maze-teacher"  # runs/sudoku_teacher.sh and so on
 Change = Callable[[RunConfig], RunConfig]
@@ -103,21 +104,28 @@ def _hints(most: int) -> Change:
     return lambda config: replace(config, hints=most)
 
 
+def _carried(config: RunConfig) -> RunConfig:
+    """Puzzles stay for 16 updates of four steps each; gradients end with the update.
+
+    FOCUS selects among the carried states, without the penalty.
+    """
+    curation = replace(config.curation, replay_solved=False, beta=0.0)
+    carried = replace(
+        config, curation=curation, deep_supervision=DeepSupervisionConfig(steps=16), steps=4
+    )
+    return with_carried_replay(carried, config.replay.method)
+
+
 # What may keep a solver from memorising 1,000 puzzles.
-_DECAY = _optimizer(weight_decay=0.3)  # summed over the run, times the rate: 1.8, as it is 0.06
-_SCALE, _DROPOUT = _updater(bptt_gradient_scale=0.5), _updater(dropout=0.2)
+_REGULARISED = _all(
+    _optimizer(weight_decay=0.3), _updater(bptt_gradient_scale=0.5), _updater(dropout=0.2)
+)
 THOUSAND_CHOICES: dict[str, Change] = {
     "thousand": _few,
-    "thousand-decay": _all(_few, _DECAY),
-    "thousand-scale": _all(_few, _SCALE),
-    "thousand-dropout": _all(_few, _DROPOUT),
-    "thousand-adamw": _all(
-        _few, _SCALE, _optimizer(kind="adamw", learning_rate=4e-4, weight_decay=1.0)
-    ),
-    "thousand-all": _all(_few, _DECAY, _SCALE, _DROPOUT),
     "thousand-hints": _all(_few, _hints(4)),
     "thousand-hints-8": _all(_few, _hints(8)),
-    "thousand-hints-all": _all(_few, _hints(4), _DECAY, _SCALE, _DROPOUT),
+    "thousand-hints-carried": _all(_few, _hints(4), _carried),
+    "thousand-hints-regularised": _all(_few, _hints(4), _REGULARISED),
 }
 # Do hints help where puzzles abound?
 ALL_PUZZLES_CHOICES: dict[str, Change] = {

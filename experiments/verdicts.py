@@ -165,19 +165,21 @@ def verdicts(claims: Sequence[Claim] = CLAIMS) -> tuple[Verdict, ...]:
                 break
     corrected: dict[Claim, float] = {}
     for task in {verdict.claim.task for verdict in judged}:
-        known = {verdict.claim: verdict.p for verdict in judged}
-        corrected |= holm({claim: known.get(claim, 1.0) for claim in claims if claim.task == task})
+        p_values = {verdict.claim: verdict.p for verdict in judged}
+        corrected |= holm(
+            {claim: p_values.get(claim, 1.0) for claim in claims if claim.task == task}
+        )
     return tuple(Verdict(**(vars(v) | {"p": corrected[v.claim]})) for v in judged)
 
 
 def table(task: str) -> str:
     """A line for each claim on a task."""
-    known = {verdict.claim: verdict for verdict in verdicts()}
+    by_claim = {verdict.claim: verdict for verdict in verdicts()}
     rows = [["claim", "paper", "ours [95 % interval]", "seeds", "runs", "verdict"]]
     for claim in (claim for claim in CLAIMS if claim.task == task):
         row = [claim.what[0].upper() + claim.what[1:]]
         row.append("–" if claim.in_paper is None else f"{claim.in_paper:+.1f}")
-        if verdict := known.get(claim):
+        if verdict := by_claim.get(claim):
             effect, low, high = (100 * v for v in (verdict.effect, verdict.low, verdict.high))
             runs = "short" if verdict.regime == SHORT else verdict.regime
             row += [f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]", str(verdict.seeds), runs]

@@ -1,6 +1,6 @@
 """F_theta: one revision of the answer, with the same parameters at every step.
 
-Choices, all of them fields of `UpdaterConfig` or said in DESIGN:
+What is ours is in `docs/deviations.md`; sizes and switches are fields of `UpdaterConfig`:
 - input per token: W features(z) + u + R + E(c_x)
 - two pre-norm bidirectional transformer layers (RMSNorm without weights, SwiGLU)
 - structure enters as an additive attention bias (`attention.py`), learned per head, one head per

@@ -140,6 +140,8 @@ class StackedRuns:
 def why_not_stackable(config: RunConfig, first: RunConfig) -> str | None:
     """Why a run cannot share its updates with another; None where it can."""
     ours = config.optimizer
+    if config.deep_supervision.steps:
+        return "runs of a stack have deep-supervision.steps 0"
     as_first = replace(
         config, seed=first.seed, method=first.method, data=first.data,
         replay=replace(config.replay, method=first.replay.method),

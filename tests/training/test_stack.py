@@ -9,7 +9,7 @@ import torch
 
 from focus.cli import main
 from focus.errors import UserError
-from focus.training.config import RunConfig
+from focus.training.config import DeepSupervisionConfig, RunConfig
 from focus.training.loop import Trainer
 from focus.training.stack import Stack, StackedRuns
 from focus.training.state import optimizer_tensors
@@ -148,6 +148,10 @@ def test_what_cannot_share_updates_is_refused(tmp_path):
     other = replace(a_run(), steps=4)
     with pytest.raises(UserError, match="differ in --steps"):
         Stack({tmp_path / "a": a_run(), tmp_path / "b": other})
+    carried = replace(a_run("no-replay"), deep_supervision=DeepSupervisionConfig(steps=4))
+    for first in (carried, a_run()):  # whose penalty carried states cannot have
+        with pytest.raises(UserError, match=r"deep-supervision\.steps 0"):
+            Stack({tmp_path / "a": first, tmp_path / "b": carried})
     with pytest.raises(UserError, match="all replay states"):
         Stack({tmp_path / "a": a_run(), tmp_path / "b": a_run("recurrent")})
 
