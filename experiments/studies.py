@@ -169,7 +169,7 @@ class Study:
         for choice in self.choices:
             for seed in self.seeds:
                 for method in self.methods:
-                    config = recipe(f"{self.recipe}/{method}")
+                    config = recipe(self.recipe if method == "trm" else f"{self.recipe}/{method}")
                     if self.teacher and config.step_weights != "final":  # for methods of curation
                         taught = replace(config.teacher, checkpoint=self.teacher)
                         config = replace(config, teacher=taught)
@@ -195,6 +195,10 @@ STUDIES = {
     "hints-mini-sudoku": Study(
         "mini-sudoku", 300, ("focus", "random", "no-replay"), (1, 2, 3, 4, 5),
         tuple(MINI_HINT_CHOICES), ("validation",),
+    ),
+    "hints-trm-mini-sudoku": Study(
+        "trm-mini-sudoku", 1_000, ("trm", "focus"), (1, 2, 3), tuple(MINI_HINT_CHOICES),
+        ("validation",),
     ),
     "primary": Study(
         "sudoku", 50_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3, 4, 5),
