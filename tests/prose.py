@@ -194,8 +194,8 @@ def words() -> list[tuple[Path, str]]:
                  f" {small_best('focus'):.1f} with the best"),
         (SUDOKU, "Hints are worth"
                  f" {gain(small('hundred-hints', 'trm'), small('hundred', 'trm'), ' points')} to"
-                 " the plain TRM at K = 16 with the last weights, because it ends with its 100 puzzles"
-                 f" memorised, and {small_best('trm'):.1f} with the best checkpoints"),
+                 " the plain TRM at K = 16 with the last weights, because it ends with its 100"
+                 f" puzzles memorised, and {small_best('trm'):.1f} with the best checkpoints"),
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
                  " Random, in every seed, and"
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
