@@ -148,7 +148,7 @@ def stored(study: str) -> Path:
 def store(words: argparse.Namespace) -> None:
     """Add the finished runs of a study to its stored figures."""
     path = stored(words.study)
-    known = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else {}
+    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else {}
     files = sorted(words.out.glob("*/run.json"))
     if not files:
         raise UserError(f"{words.out} holds no finished run (NAME/run.json)")
@@ -164,12 +164,12 @@ def store(words: argparse.Namespace) -> None:
         }  # fmt: skip
         run = read_object(file)
         seconds = round(lines[-1]["seconds"], 1)  # of all sittings
-        known[file.parent.name] = {**run, "seconds": seconds, **curves}
+        runs[file.parent.name] = {**run, "seconds": seconds, **curves}
     study = STUDIES[words.study]
     scale = study.gradient_scale
     scaled = "" if scale is None else f" with gradients scaled by {scale:g}"
     what = f"{study.recipe}{scaled}, {study.updates:,} updates, last checkpoint"
-    write_text(path, json.dumps({"what": what, "runs": known}, indent=1) + "\n")
+    write_text(path, json.dumps({"what": what, "runs": runs}, indent=1) + "\n")
 
 
 def table(words: argparse.Namespace) -> None:

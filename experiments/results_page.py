@@ -57,6 +57,7 @@ _CURVES = {
 
 
 def curve(name: str) -> list[dict]:
+    """The stored lines of a training."""
     lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 

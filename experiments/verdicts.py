@@ -27,7 +27,7 @@ from functools import cache
 
 import numpy as np
 
-from experiments.stored import RESULTS, markdown, unpack
+from experiments.stored import RESULTS, command_line, markdown, unpack
 from experiments.studies import STUDIES
 from focus.evaluation.statistics import effect_over_seeds, holm
 from focus.report import paper
@@ -188,4 +188,5 @@ def table(task: str) -> str:
 
 
 if __name__ == "__main__":
+    command_line(__doc__).parse_args()
     print(f"Sudoku\n\n{table('sudoku')}\n\nMazes\n\n{table('maze')}")

@@ -251,7 +251,7 @@ def _no_command(words: Sequence[str]) -> int:
 def entry() -> None:
     """The console script."""
     code = main()
-    if code == _STOPPED or int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if code == _STOPPED or os.environ.get("WORLD_SIZE", "1") != "1":
         # At once: taking an interpreter with PyTorch down lasts another second, and a thread of
         # several processes' connections that aborts meanwhile would make a finished run a failed
         # one. What is on the disk is whole at any time.

@@ -84,7 +84,7 @@ def gain(one: np.ndarray, other: np.ndarray, unit: str = "") -> str:
     return f"{points:.1f}{unit} [{low:.1f}, {high:.1f}]"
 
 
-def small_best(method: str) -> float:
+def gain_at_best(method: str) -> float:
     """Points that hints are worth to their best checkpoints, in the mean of the seeds."""
     hinted, plain = (
         np.mean([max(run["validation_exact"].values()) for run in small_runs(choice, method)])
@@ -191,11 +191,11 @@ def words() -> list[tuple[Path, str]]:
         (README, f"has Random ahead by {100 * -over(unscaled, unscaled_random)[0]:.1f}"),
         (SUDOKU, f"Hints are worth {gain(hinted, small('hundred', 'focus'), ' points')} to FOCUS"
                  " at K = 16 with the last checkpoints, over seeds and puzzles, and"
-                 f" {small_best('focus'):.1f} with the best"),
+                 f" {gain_at_best('focus'):.1f} with the best"),
         (SUDOKU, "Hints are worth"
                  f" {gain(small('hundred-hints', 'trm'), small('hundred', 'trm'), ' points')} to"
                  " the plain TRM at K = 16 with the last weights, because it ends with its 100"
-                 f" puzzles memorised, and {small_best('trm'):.1f} with the best checkpoints"),
+                 f" puzzles memorised, and {gain_at_best('trm'):.1f} with the best checkpoints"),
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
                  " Random, in every seed, and"
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),

@@ -11,6 +11,7 @@ import focus
 from docs import cli_reference
 from experiments import compared, results_page, stored
 from experiments.stored import RESULTS
+from focus.evaluation.statistics import effect_over_seeds
 from tests import prose
 
 ROOT = Path(__file__).parents[1]
@@ -105,6 +106,10 @@ def test_hints_help_every_method_in_every_seed():
     for method, shares in hinted.items():
         assert (shares > prose.small("hundred", method).mean(1)).all()
     assert (hinted["focus"] > hinted["random"]).all()
+    for worse in ("random", "no-replay"):  # without hints: no difference
+        pair = (prose.small("hundred", method) for method in ("focus", worse))
+        _, low, high, _ = effect_over_seeds(*pair)
+        assert low < 0 < high
 
 
 def test_what_is_lower_in_every_seed_is():

@@ -26,7 +26,10 @@ class Processes:
     @classmethod
     def join(cls, device: str) -> "Processes":
         """Meet the other processes that torchrun started, if it did."""
-        count = int(os.environ.get("WORLD_SIZE", "1"))
+        asked = os.environ.get("WORLD_SIZE", "1")
+        if not asked.isdecimal() or int(asked) < 1:
+            raise UserError(f"WORLD_SIZE is {asked!r}, not a number of processes; unset it")
+        count = int(asked)
         if count == 1:
             return cls()
         backend = "nccl" if device.startswith("cuda") else "gloo"

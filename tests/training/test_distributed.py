@@ -77,6 +77,13 @@ def check_two_equal_one(tmp_path, recipe: str, accumulate: str, more: list[str])
     assert json.loads((tmp_path / "two" / "last" / "trainer.json").read_text())["update"] == 6
 
 
+@pytest.mark.parametrize("asked", ["two", "", "0", "-1"])
+def test_a_number_of_processes_that_is_none_is_refused(monkeypatch, asked):
+    monkeypatch.setenv("WORLD_SIZE", asked)
+    with pytest.raises(UserError, match="WORLD_SIZE is"):
+        Processes.join("cpu")
+
+
 def test_every_example_has_one_process():
     for batch, accumulate, count in ((16, 8, 4), (16, 1, 4), (24, 2, 3), (16, 16, 1)):
         size = batch // accumulate
