@@ -145,9 +145,15 @@ MINI_HINT_CHOICES: dict[str, Change] = {
     "hundred-hints": _all(_hundred, _hints(3)),
 }
 
+# Does it matter how many puzzles share a replay coin? The paper draws one for each two.
+COIN_CHOICES: dict[str, Change] = {
+    f"hundred-coin-of-{puzzles}": _all(_hundred, _optimizer(batch=16, accumulate=16 // puzzles))
+    for puzzles in (16, 2)
+}
+
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
-    | THOUSAND_CHOICES | ALL_PUZZLES_CHOICES | MINI_HINT_CHOICES
+    | THOUSAND_CHOICES | ALL_PUZZLES_CHOICES | MINI_HINT_CHOICES | COIN_CHOICES
 )  # fmt: skip
 
 
@@ -191,6 +197,9 @@ STUDIES = {
     ),
     "choices-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
+    ),
+    "coin-mini-sudoku": Study(
+        "mini-sudoku", 600, ("focus",), (1, 2, 3, 4, 5), tuple(COIN_CHOICES), ("validation",)
     ),
     "hints-mini-sudoku": Study(
         "mini-sudoku", 300, ("focus", "random", "no-replay"), (1, 2, 3, 4, 5),
