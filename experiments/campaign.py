@@ -94,7 +94,7 @@ def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], tog
         "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
         "together": together, "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
     }  # fmt: skip
-    every = STEPS[config.task.name]
+    every = tuple(sorted({config.eval_steps, *STEPS[config.task.name]}))  # One-step: K = 1 too
     with torch.compiler.set_stance("force_eager"):
         for split in splits:
             steps = every[:-1] if split == "test" and config.method != "focus" else every

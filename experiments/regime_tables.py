@@ -1,5 +1,7 @@
 """Tables of the runs in the paper's regime, for `experiments/results_page.py`."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from experiments import gradient_noise as noise
@@ -8,6 +10,7 @@ from experiments.stored import figures, markdown, rate, unpack
 from experiments.verdicts import stored_bits
 from focus.evaluation.statistics import effect_over_seeds, paired_difference, wilson_interval
 
+Seeds = dict[int, dict[int, np.ndarray]]  # solved puzzles by seed and K
 # Choices that a table names otherwise.
 _NAMES = {"thousand-": "", "hundred-hints-": "hints, ", "hundred-": "no hints, "}
 
@@ -64,23 +67,49 @@ def long_rollouts(study: str) -> str:
 
 def factors() -> str:
     """What selection and what the penalty is worth at full length, with the other and without."""
-    steps, bits = (16, 32, 64, 128, 256), stored_bits("campaign-primary")
+    bits = stored_bits("campaign-primary")
+    return _effects(
+        (what, bits[better], bits[worse])
+        for what, better, worse in (
+            ("frontier instead of random states, with the penalty", "focus", "random-penalty"),
+            ("frontier instead of random states, without", "no-penalty", "random"),
+            ("the penalty, at the frontier", "focus", "no-penalty"),
+            ("the penalty, on random states", "random-penalty", "random"),
+            ("both: FOCUS instead of Random", "focus", "random"),
+        )
+    )
+
+
+def secondary() -> str:
+    """FOCUS against every other method at a third of the length."""
+    bits, untaught = (stored_bits(f"campaign-secondary{end}") for end in ("", "-untaught"))
+    others = bits | {"focus without a teacher": untaught.get("focus", {})}
+    return _effects(
+        (f"{name}: {_range(others[name])}", bits["focus"], others[name])
+        for name in others
+        if name != "focus" and len(others[name]) > 1
+    )
+
+
+def _effects(pairs: Iterable[tuple[str, Seeds, Seeds]]) -> str:
+    """Points by which one method is above another, at every K."""
+    steps = (16, 32, 64, 128, 256)
     rows = [["what", "seeds", *(f"K = {k}" for k in steps)]]
-    for what, better, worse in (
-        ("frontier instead of random states, with the penalty", "focus", "random-penalty"),
-        ("frontier instead of random states, without", "no-penalty", "random"),
-        ("the penalty, at the frontier", "focus", "no-penalty"),
-        ("the penalty, on random states", "random-penalty", "random"),
-        ("both: FOCUS instead of Random", "focus", "random"),
-    ):
-        seeds = sorted(bits[better].keys() & bits[worse].keys())
+    for what, better, worse in pairs:
+        seeds = sorted(better.keys() & worse.keys())
         row = [what, str(len(seeds))]
         for k in steps:
-            one, other = (np.stack([bits[m][seed][k] for seed in seeds]) for m in (better, worse))
+            one, other = (np.stack([side[seed][k] for seed in seeds]) for side in (better, worse))
             effect, low, high, _ = (100 * value for value in effect_over_seeds(one, other))
             row.append(f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]")
         rows.append(row)
     return markdown(rows)
+
+
+def _range(runs: Seeds, at: int = 128) -> str:
+    """Mean of the seeds, and the lowest to the highest."""
+    rates = [100 * solved[at].mean() for solved in runs.values()]
+    return f"{np.mean(rates):.1f} ({min(rates):.1f} to {max(rates):.1f})"
 
 
 def memorised() -> str:

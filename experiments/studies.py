@@ -167,7 +167,7 @@ class Study:
     seeds: tuple[int, ...]
     choices: tuple[str, ...] = ("as-is",)
     splits: tuple[str, ...] = ("test", "validation")  # that the last checkpoint is tested on
-    teacher: str = ""  # its checkpoint
+    teacher: str = ""  # its checkpoint; "" = none, whatever the recipe has
     gradient_scale: float | None = None  # between steps, where it is not the recipe's
 
     def runs(self, data: str) -> Iterator[tuple[str, RunConfig]]:
@@ -176,7 +176,7 @@ class Study:
             for seed in self.seeds:
                 for method in self.methods:
                     config = recipe(self.recipe if method == "trm" else f"{self.recipe}/{method}")
-                    if self.teacher and config.step_weights != "final":  # for methods of curation
+                    if config.step_weights != "final":  # for methods of curation
                         taught = replace(config.teacher, checkpoint=self.teacher)
                         config = replace(config, teacher=taught)
                     if self.gradient_scale is not None:

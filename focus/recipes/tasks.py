@@ -24,10 +24,10 @@ def with_backbone(config: RunConfig, name: str = "none") -> RunConfig:
 def sudoku() -> RunConfig:
     """Sudoku-Extreme with the paper's settings and data; where knots and stages change is ours.
 
-    707 sources under 100 symmetries each and 50,000 synthetic puzzles; no further symmetries. A
-    TRM to teach it is trained on the same puzzles by `runs/sudoku_teacher.sh`. Gradients are scaled
-    by 0.8 from each step to the one before, which is ours: what comes from far is mostly noise. A
-    language model reads the puzzle once; the paper does not say how it is printed.
+    707 sources under 100 symmetries each and 50,000 synthetic puzzles; no further symmetries. Its
+    teacher is a TRM on the same puzzles (`runs/sudoku_teacher.sh`). Gradients are scaled by 0.8
+    from each step to the one before, which is ours: what comes from far is mostly noise. A language
+    model reads the puzzle once; the paper does not say how it is printed.
     """
     knots = ((0.2, 0.9), (0.4, 0.65), (0.6, 0.35), (0.8, 0.12), (1.0, 0.02))
     return RunConfig(
@@ -35,16 +35,17 @@ def sudoku() -> RunConfig:
         solver=SolverConfig(updater=UpdaterConfig(bptt_gradient_scale=0.8)),
         optimizer=OptimizerConfig(knots=knots, accumulate=1),
         corpus=CorpusConfig(sources=707, symmetries=100, synthetic=50_000), augment=False,
+        teacher=TeacherConfig("sudoku-teacher"),
     )  # fmt: skip
 
 
 def sudoku_quick() -> RunConfig:
     """Sudoku-Extreme in minutes on one GPU; all that differs from the paper's settings is ours.
 
-    Large batches, Muon at a high rate, averaged weights, replay of solved states, an answer that
-    decays, no dropout in the adapter (it costs a quarter of the encoder), and more puzzles: only
-    5 % of the examples come from the 1,000 of train, because the updater memorises them when half
-    of the examples do.
+    No teacher, large batches, Muon at a high rate, averaged weights, replay of solved states, an
+    answer that decays, no dropout in the adapter (it costs a quarter of the encoder), and more
+    puzzles: only 5 % of the examples come from the 1,000 of train, because the updater memorises
+    them when half of the examples do.
     """
     config = sudoku()
     updater = replace(config.solver.updater, answer_decay=0.05)
@@ -56,7 +57,7 @@ def sudoku_quick() -> RunConfig:
             "muon", updates=11_500, batch=192, accumulate=1, learning_rate=2e-3,
             lora_learning_rate=1e-4, ema=0.999,
         ),
-        curation=replace(config.curation, replay_solved=True),
+        curation=replace(config.curation, replay_solved=True), teacher=TeacherConfig(),
         corpus=CorpusConfig(), augment=True, more_data=("extra",), train_share=0.05,
         step_weights="uniform", eval_every=2_300, save_every=2_300, log_every=100,
     )  # fmt: skip

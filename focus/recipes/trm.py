@@ -20,6 +20,7 @@ def _trm(config: RunConfig, trm: TRMConfig, optimizer: OptimizerConfig) -> RunCo
     return replace(
         config, task=task, solver=SolverConfig(trm=trm, answer="trm"), optimizer=optimizer,
         replay=replace(config.replay, method="none", base_mixture=(1.0, 0.0, 0.0)),
+        teacher=replace(config.teacher, checkpoint=""),
         deep_supervision=DeepSupervisionConfig(steps=16), steps=1, step_weights="uniform",
         eval_steps=16, patience=20,  # late collapses are reported by many
     )  # fmt: skip
