@@ -35,7 +35,7 @@ from focus.model.state import State
 from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
 from focus.tasks import Sudoku
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, TeacherConfig
 from focus.training.loop import Trainer
 
 STORED = RESULTS / "paper-regime-trials.json"
@@ -69,7 +69,7 @@ def a_run(variant: str, seed: int, updates: int, data: str) -> RunConfig:
     updater = UpdaterConfig(answer_decay=0.05 if variant.endswith("-decay") else 0.0)
     config = replace(
         config, task=replace(config.task, answer_features=seen), corpus=CorpusConfig(),
-        solver=replace(config.solver, updater=updater), augment=True,
+        solver=replace(config.solver, updater=updater), augment=True, teacher=TeacherConfig(),
     )  # fmt: skip
     optimizer = replace(
         config.optimizer, accumulate=1, updates=updates, warmup=min(300, updates // 5)

@@ -80,9 +80,9 @@ def factors() -> str:
     )
 
 
-def secondary() -> str:
-    """FOCUS against every other method at a third of the length."""
-    bits, untaught = (stored_bits(f"campaign-secondary{end}") for end in ("", "-untaught"))
+def secondary(study: str) -> str:
+    """FOCUS above every other method of a secondary study."""
+    bits, untaught = (stored_bits(f"campaign-{study}{end}") for end in ("", "-untaught"))
     others = bits | {"focus without a teacher": untaught.get("focus", {})}
     return _effects(
         (f"{name}: {_range(others[name])}", bits["focus"], others[name])

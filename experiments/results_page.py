@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import compared
+from experiments import by_source, compared
 from experiments import foundations as data_checks
 from experiments import mini_runs as small_runs
 from experiments import operations as computed
@@ -38,6 +38,7 @@ _SUDOKUS = {
     "sudoku-quick": "no language model, no answer decay, train and extra",
     "sudoku-none-1000": "no language model, answer decay 0.05, train alone (1,000)",
     "sudoku-trm": "**`sudoku-trm`**: TRM, trained with 16 steps, same puzzles",
+    "sudoku-teacher": "**`sudoku-teacher`**: TRM, trained with 16 steps, the puzzles of `sudoku`",
 }
 _MAZES = {
     "maze-smollm2": "**`maze-smollm2`**: SmolLM2-135M, hops, answer decay 0.05",
@@ -245,6 +246,11 @@ def foundations() -> str:
     return data_checks.table(figures("foundations"))
 
 
+def sources() -> str:
+    """What is solved, by the file that a puzzle comes from."""
+    return by_source.table(figures("sudoku-test-sources"))
+
+
 def mini_runs() -> str:
     """Small runs on a CPU."""
     return small_runs.table(figures("mini-runs"))
@@ -398,6 +404,7 @@ def speed_on_a_cpu() -> str:
 
 _TABLES = (
     summary, peers, verdicts, regime.choices, regime.long_rollouts, regime.factors,
+    regime.secondary, sources,
     regime.memorised, regime.one_step, regime.carried_on, regime.gradient_noise, sudoku, changes,
     controls, with_and_without, methods, method_paths, answer_decay, computed.symmetry_retries,
     computed.operations, maze, maze_paths, maze_larger, transfer, transfer_ends, transfer_bits,

@@ -5,15 +5,17 @@ python -m experiments.verdicts
 A claim is that one method solves more test puzzles than another. It is judged in the paper's own
 regime (`experiments/campaign.py`) where both methods have runs of two common seeds or more; else in
 the same regime with gradients that are not scaled between steps, as the first runs had them; else
-in short runs of ours (`experiments/methods.py`). docs/LOG.md had the rules before the campaign:
+at a third of its length; else in short runs of ours (`experiments/methods.py`). docs/LOG.md had the
+rules before the campaign:
 
 - confirmed: the 95 % interval of the effect lies above 0, and its corrected p-value below 0.05;
   "but smaller" where the interval also lies below half of the paper's effect;
 - contradicted: it lies below half of the paper's effect (below 0 where the paper has no figure);
 - undecided: otherwise.
 
-Short runs have a fraction of the paper's updates and settings of ours, so their words are *seen*
-and *not seen* in place of *confirmed* and *contradicted*.
+Short runs have a fraction of the paper's updates and settings of ours, and those of a third of the
+length end before hard puzzles are learned, so their words are *seen* and *not seen* in place of
+*confirmed* and *contradicted*.
 
 Intervals are those of a bootstrap crossed over seeds and puzzles, and never narrower than Student's
 t over the seeds; p-values are corrected by Holm over all claims of a task, whether they have runs
@@ -33,7 +35,7 @@ from focus.evaluation.statistics import effect_over_seeds, holm
 from focus.report import paper
 
 PAPERS, SHORT = "the paper's regime, scaled", "short runs"
-UNSCALED = "the paper's regime, unscaled"
+UNSCALED, THIRD = "the paper's regime, unscaled", "a third of its length, scaled"
 Bits = dict[str, dict[int, dict[int, np.ndarray]]]  # by method, seed and K
 
 
@@ -75,8 +77,9 @@ class Verdict:
     @property
     def word(self) -> str:
         """The verdict in a word or two."""
-        yes, no = ("seen", "not seen") if self.regime == SHORT else ("confirmed", "contradicted")
-        if self.regime != SHORT and self.seeds < self.planned:
+        full = self.regime not in (THIRD, SHORT)
+        yes, no = ("confirmed", "contradicted") if full else ("seen", "not seen")
+        if full and self.seeds < self.planned:
             yes, no = f"{yes} (interim)", f"{no} (interim)"
         half = (self.claim.in_paper or 0.0) / 200
         if self.low > 0 and self.p < 0.05:
@@ -113,14 +116,16 @@ def _regimes(claim: Claim) -> Iterator[tuple[str, str, str]]:
     suffix = "-maze" * (claim.task == "maze")
     part = "primary" if claim.worse in STUDIES["primary"].methods else "secondary"
     if claim.teacher:
-        secondary = f"campaign-secondary{suffix}"
-        yield PAPERS, secondary, f"{secondary}-untaught"
+        for regime, length in ((PAPERS, ""), (THIRD, "-third")):
+            secondary = f"campaign-secondary{length}{suffix}"
+            yield regime, secondary, f"{secondary}-untaught"
         short = f"methods-{claim.task}-quick"
         yield SHORT, f"{short}-teacher", short
         return
     campaign = f"campaign-{part}{suffix}"
     yield PAPERS, campaign, campaign
     yield UNSCALED, f"{campaign}-unscaled", f"{campaign}-unscaled"
+    yield THIRD, f"{campaign}-third", f"{campaign}-third"
     yield SHORT, f"methods-{claim.task}-quick", f"methods-{claim.task}-quick"
 
 

@@ -1,5 +1,6 @@
 """What the sentences of README and RESULTS must say, made from the stored figures."""
 
+import base64
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,34 @@ def gain(one: np.ndarray, other: np.ndarray, unit: str = "") -> str:
     return f"{points:.1f}{unit} [{low:.1f}, {high:.1f}]"
 
 
+def coin(puzzles: int) -> np.ndarray:
+    """What runs on 100 small puzzles solve at K = 16, with a replay coin for so many puzzles."""
+    runs = figures("campaign-coin-mini-sudoku")["runs"]
+    return np.stack([
+        unpack(run["validation"]["16"], run["n_validation"])
+        for name, run in sorted(runs.items()) if name.startswith(f"hundred-coin-of-{puzzles}-")
+    ])  # fmt: skip
+
+
+def lower_by(one: np.ndarray, other: np.ndarray) -> str:
+    """Points by which one is lower than the other, with the interval of the difference."""
+    points, low, high, _ = (100 * value for value in effect_over_seeds(one, other))
+    return f"{-points:.1f} points lower [{low:+.1f}, {high:+.1f}]"
+
+
+def by_file(name: str, sentence: str) -> str:
+    """Points of FOCUS over Random on the puzzles of a file, and how many there are."""
+    stored = figures("sudoku-test-sources")
+    which = np.frombuffer(base64.b64decode(stored["which"]), np.uint8)
+    own = which == stored["files"].index(name)
+    bits = verdicts.stored_bits("campaign-primary")
+    focus, random = (
+        np.stack([runs[128] for runs in bits[method].values()])[:, own].mean()
+        for method in ("focus", "random")
+    )
+    return sentence.format(100 * (focus - random), own.sum())
+
+
 def gain_at_best(method: str) -> float:
     """Points that hints are worth to their best checkpoints, in the mean of the seeds."""
     hinted, plain = (
@@ -157,9 +186,19 @@ def words() -> list[tuple[Path, str]]:
     took = f"{span(minutes_of_training())} minutes"
     recurrent = next(c.in_paper for c in verdicts.CLAIMS if c.worse == "recurrent")
     lower = [
-        effect(what, task) for task in ("sudoku", "maze")
-        for what in ("FOCUS above Energy-Hard", "restoring the memory helps")
+        effect("restoring the memory helps", task) for task in ("sudoku", "maze")
     ]  # fmt: skip
+    third = [
+        share for method in ("focus", "energy-hard", "permuted")
+        for share in full_length("secondary-third", method).values()
+    ]  # fmt: skip
+    selected = span(third, 100, 1)
+    replaying = span([*third, *full_length("secondary-third-untaught").values()], 100, 1)
+    one_step = [
+        100 * np.mean(list(full_length("secondary-third", "one-step", steps).values()))
+        for steps in (1, 128)
+    ]
+    coins = [coin(puzzles) for puzzles in (2, 16)]
     published = f"{paper.source_rate('sudoku', paper.STUDIED, 'focus')}"
     eight = figures("campaign-primary")["runs"]["as-is-focus-4"]
     assert eight["together"] == 8
@@ -199,6 +238,18 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
                  " Random, in every seed, and"
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
+        (README, f"every selector is at {selected} %"),
+        (RESULTS, f"FOCUS without a teacher have {replaying} % in each of three seeds"),
+        (METHODS, f"all that replay have {replaying} % at K = 128"),
+        (METHODS, f"One-step solves {one_step[0]:.1f} % with its one step (the paper: 0.5) and"
+                  f" {one_step[1]:.1f} % with more"),
+        (METHODS, f"a coin for each two is {lower_by(*coins)}"),
+        (DEVIATIONS, f"A coin for each two is {lower_by(*coins)}"),
+        (RESULTS, by_file("puzzles4_forum_hardest_1905", "FOCUS is {:.1f} points above Random on"
+                          " the {:,} puzzles of the hardest large file")),
+        (RESULTS, by_file("puzzles1_unbiased", "and {:.1f} on the {:,} unbiased ones")),
+        (SUDOKU, f"It solves {100 * rate('sudoku-teacher', 16):.1f} % of the test puzzles after"
+                 " 16 steps"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
         (README, f"is {span(lower)} points lower on average"),

@@ -64,7 +64,7 @@ def sudoku_quick() -> RunConfig:
 
 
 def maze() -> RunConfig:
-    """Maze-Hard with the paper's settings, without a teacher."""
+    """Maze-Hard with the paper's settings, without a teacher (`runs/maze_teacher.sh`)."""
     return RunConfig(
         task=Maze(max_tokens=656),
         solver=SolverConfig(updater=UpdaterConfig(answer_scale=0.5)),

@@ -43,9 +43,10 @@ class OptimizerConfig(Settings, section="optimizer"):
 
 @dataclass(frozen=True)
 class TeacherConfig(Settings, section="teacher"):
-    """Distillation from a frozen TRM on initial-state updates; off without a checkpoint."""
+    """Distillation from a frozen TRM on initial-state updates."""
 
-    checkpoint: str = ""  # "" = no teacher
+    # a name or folder; "" = no teacher (sudoku-teacher on Sudoku)
+    checkpoint: str = ""
     weight: Annotated[float, AtLeast(0)] = 0.05  # of the KL loss (0.05 / 0.005)
     temperature: Annotated[float, Above(0)] = 2.0  # (2 / 4)
     # share of the run before the first use (800 of 50,000)
@@ -178,7 +179,10 @@ class RunConfig(Settings):
         if self.hints and not isinstance(self.task, Assignment):
             raise UserError("hints is for tasks whose answer is a class for every cell")
         if self.hints and self.teacher.checkpoint:
-            raise UserError("hints excludes teacher.checkpoint: it knows the puzzles without them")
+            raise UserError(
+                "hints excludes teacher.checkpoint, which knows the puzzles without them: add "
+                '--teacher.checkpoint ""'
+            )
         supervision = self.deep_supervision
         if supervision.depths and not (supervision.steps and self.solver.answer == "trm"):
             raise UserError("deep-supervision.depths is for a TRM with deep-supervision.steps")
@@ -236,7 +240,9 @@ class RunConfig(Settings):
                 f"solver.trm.outer {trm.outer}, solver.trm.inner {trm.inner}"
             )
         if self.teacher.checkpoint:
-            raise UserError("deep-supervision.steps and teacher.checkpoint exclude each other")
+            raise UserError(
+                'deep-supervision.steps excludes teacher.checkpoint: add --teacher.checkpoint ""'
+            )
         if self.replay.base_mixture[0] != 1:
             raise UserError("replay.base-mixture must be (1, 0, 0) with deep-supervision.steps")
         if self.replay.method == "none":

@@ -106,6 +106,7 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert call(*run) == ""  # all of them are finished
     call("store", "tiny", "--out", out)
     runs = json.loads((tmp_path / "results" / "campaign-tiny.json").read_text())["runs"]
-    assert set(runs["as-is-focus-1"]["test"]) == {"1", "2", "3"}
-    assert set(runs["as-is-random-1"]["test"]) == {"1", "2"}
+    # K of validation (16) is tested too
+    assert set(runs["as-is-focus-1"]["test"]) == {"1", "2", "3", "16"}
+    assert set(runs["as-is-random-1"]["test"]) == {"1", "2", "3"}
     assert "as-is-no-replay-1" in call("table", "tiny")

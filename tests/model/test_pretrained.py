@@ -29,6 +29,7 @@ from focus.model.updater import UpdaterConfig
 from focus.recipes import recipe
 from focus.tasks import Maze, Sudoku
 from focus.training import memory
+from focus.training.config import TeacherConfig
 from focus.training.loop import Trainer
 from focus.training.memory import estimate_memory
 from tests.tasks.samples import check_prompt
@@ -103,7 +104,7 @@ def test_the_adapter_of_a_real_run_changes_the_real_model(smollm2, tmp_path, dat
         config, data=str(data_folder), steps=2, eval_steps=2, eval_rows=2, log_every=1,
         optimizer=replace(config.optimizer, updates=2, batch=2, accumulate=1, warmup=1, ema=0.9,
                           lora_learning_rate=1e-3),
-        portable=True, corpus=CorpusConfig(),
+        portable=True, corpus=CorpusConfig(), teacher=TeacherConfig(),
         replay=replace(config.replay, start=0.0, probability=(1.0, 1.0), stages=((1.0, 8, 4),)),
     )  # fmt: skip
     Trainer(config, tmp_path).run()
@@ -146,7 +147,7 @@ def test_a_model_that_is_not_there_gets_advice(tmp_path, monkeypatch):
 
 def test_without_the_language_model_one_is_told_what_solves(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FOCUS_CACHE", str(tmp_path))
-    assert main(["solve", "--example", "hard", "--checkpoint", "maze-smollm2"]) == 2
+    assert main(["solve", "--example", "extreme", "--checkpoint", "sudoku-smollm2"]) == 2
     advice = capsys.readouterr().err
     assert "focus backbone install smollm2-135m" in advice
     named = [word for word in advice.split() if word.endswith("-none")]
@@ -225,7 +226,7 @@ def test_activations_are_recomputed_where_they_do_not_fit(monkeypatch, asked, th
         ("sudoku-smollm2", 32, 10),
         ("sudoku-none", 32, 24),
         ("sudoku-trm", 4, 8),
-        ("maze-smollm2", 8, 3),
+        ("sudoku-teacher", 4, 8),
         ("maze-none", 8, 8),
         ("maze-trm", 1, 3),
     ],
@@ -244,9 +245,9 @@ def test_a_release_solves_what_it_is_said_to_solve(smollm2, name, steps, rows, d
 def test_a_task_s_release_is_one_that_needs_nothing_else():
     assert (released_for("sudoku"), released_for("maze")) == ("sudoku-none", "maze-none")
     sudokus = [name for name, task in offered().items() if task == "sudoku"]
-    assert sudokus == ["sudoku-none", "sudoku-smollm2", "sudoku-trm"]
+    assert sudokus == ["sudoku-none", "sudoku-smollm2", "sudoku-teacher", "sudoku-trm"]
     mazes = [name for name, task in offered().items() if task == "maze"]
-    assert mazes == ["maze-none", "maze-smollm2", "maze-trm"]
+    assert mazes == ["maze-none", "maze-trm"]
 
 
 def test_a_model_of_another_family_in_a_relative_folder(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from focus.curation.config import Stage
 from focus.data.corpus import CorpusConfig
 from focus.data.table import Table, read_table, write_table
 from focus.errors import UserError
-from focus.model.checkpoint import load_model, trained_weights
+from focus.model.checkpoint import load_model, releases, trained_weights
 from focus.model.updater import UpdaterConfig
 from focus.recipes import BACKBONES, METHODS, TASKS, recipe
 from focus.serialization import to_json
@@ -196,10 +196,18 @@ def test_the_paper_s_schedule_of_maze():
 
 
 def test_the_weight_of_a_teacher_warms_up_and_is_off_without_one():
-    teacher = replace(recipe("sudoku").teacher, checkpoint="trm")
+    teacher = recipe("sudoku").teacher
+    assert teacher.checkpoint in releases()
     weights = [teacher_weight(n, 50_000, teacher) for n in (799, 1_400, 2_000, 40_000)]
     assert weights == pytest.approx([0.0, 0.025, 0.05, 0.05])
-    assert teacher_weight(40_000, 50_000, recipe("sudoku").teacher) == 0.0
+    assert teacher_weight(40_000, 50_000, replace(teacher, checkpoint="")) == 0.0
+
+
+def test_methods_that_curate_have_the_teacher_and_no_other_recipe_has():
+    taught = [name for name in METHODS if recipe(f"sudoku/{name}").teacher.checkpoint]
+    assert taught == [name for name in METHODS if recipe(f"sudoku/{name}").step_weights != "final"]
+    others = ("sudoku-quick", "mini-sudoku", "maze", "trm-sudoku", "trm-sudoku-quick/focus")
+    assert not any(recipe(name).teacher.checkpoint for name in others)
 
 
 def test_maze_replays_or_trains_from_the_base_never_both(tmp_path):
