@@ -12,7 +12,10 @@ from focus.evaluation.statistics import effect_over_seeds, paired_difference, wi
 
 Seeds = dict[int, dict[int, np.ndarray]]  # solved puzzles by seed and K
 # Choices that a table names otherwise.
-_NAMES = {"thousand-": "", "hundred-hints-": "hints, ", "hundred-": "no hints, "}
+_NAMES = {
+    "thousand-": "", "hundred-coin-of-": "a coin for ", "hundred-hints-": "hints, ",
+    "hundred-": "no hints, ",
+}  # fmt: skip
 
 
 def _named(choice: str) -> str:
