@@ -10,7 +10,7 @@ import base64
 
 import numpy as np
 
-from experiments.stored import RESULTS, markdown, measure_or_show
+from experiments.stored import RESULTS, markdown, measure_or_show, points
 from experiments.verdicts import stored_bits
 from focus.data.sources import open_source
 from focus.data.splits import load_split
@@ -34,28 +34,33 @@ def measure() -> dict:
     }
 
 
+def of_file(figures: dict, name: str) -> np.ndarray:
+    """Which test puzzles come from a file."""
+    which = np.frombuffer(base64.b64decode(figures["which"]), np.uint8)
+    return which == figures["files"].index(name)
+
+
+def solved(study: str, method: str, own: np.ndarray) -> np.ndarray:
+    """(seeds, puzzles): which of some puzzles the runs of a method solve at K = 128."""
+    runs = stored_bits(f"campaign-{study}")[method]
+    return np.stack([bits[128][own] for _, bits in sorted(runs.items())])
+
+
 def table(figures: dict) -> str:
     """Rates at K = 128 in the mean of the seeds, from the easiest file to the hardest."""
-    which = np.frombuffer(base64.b64decode(figures["which"]), np.uint8)
-    third, full = stored_bits("campaign-secondary-third"), stored_bits("campaign-primary")
-    short, focus, random = (
-        np.stack([solved[128] for _, solved in sorted(runs.items())])
-        for runs in (third["focus"], full["focus"], full["random"])
-    )
-    head = ["file", "puzzles", "median guesses", "FOCUS, a third of the length"]
-    rows = [[*head, "FOCUS, full length", "Random, full length", "difference"]]
-    guesses = figures["median_guesses"]
-    for number in sorted(range(len(guesses)), key=guesses.__getitem__):
-        own = which == number
+    short = ("focus", "energy-hard", "permuted")
+    rows = [["file", "puzzles", "median guesses", *(f"a third: {name}" for name in short)]]
+    rows[0] += ["full length: focus", "full length: random", "focus over random"]
+    hardness = dict(zip(figures["files"], figures["median_guesses"], strict=True))
+    for name in sorted(hardness, key=hardness.__getitem__):
+        own = of_file(figures, name)
         if own.sum() < _FEWEST:
             continue
-        rates = [f"{100 * solved[:, own].mean():.1f}" for solved in (short, focus, random)]
-        effect, low, high, _ = (
-            100 * value for value in effect_over_seeds(focus[:, own], random[:, own])
-        )
-        difference = f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]"
-        name, count = figures["files"][number], f"{own.sum():,}"
-        rows.append([f"`{name}`", count, f"{guesses[number]:.0f}", *rates, difference])
+        third = [solved("secondary-third", method, own) for method in short]
+        focus, random = (solved("primary", method, own) for method in ("focus", "random"))
+        rates = [f"{100 * runs.mean():.1f}" for runs in (*third, focus, random)]
+        difference = points(*effect_over_seeds(focus, random)[:3])
+        rows.append([f"`{name}`", f"{own.sum():,}", f"{hardness[name]:.0f}", *rates, difference])
     return markdown(rows)
 
 

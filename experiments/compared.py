@@ -3,7 +3,7 @@
 import statistics
 from dataclasses import dataclass
 
-from experiments.stored import markdown, rate, unpack
+from experiments.stored import markdown, rate, spread, unpack
 from focus.evaluation.statistics import mcnemar
 from focus.recipes import METHODS, TRM_METHODS
 from focus.report import paper
@@ -142,5 +142,4 @@ def _spread(rows: list[dict]) -> str:
         return "–"
     if len(rows) == 1:
         return rate(rows[0])
-    values = [100 * row["exact"] for row in rows]
-    return f"{statistics.mean(values):.1f} ({min(values):.1f} to {max(values):.1f})"
+    return spread([row["exact"] for row in rows])

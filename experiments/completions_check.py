@@ -69,7 +69,7 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("run", type=Path)
     parser.add_argument("--items", type=int, default=20, help="of each benchmark")
-    parser.add_argument("--variants", nargs="+", default=("base", "sudoku-smollm2", "maze-smollm2"))
+    parser.add_argument("--variants", nargs="+", default=("base", "sudoku-smollm2"))
     words = parser.parse_args()
     rows = []
     for name in words.variants:

@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments import gradient_noise as noise
 from experiments import one_step as single_steps
-from experiments.stored import figures, markdown, rate, unpack
+from experiments.stored import figures, markdown, points, rate, spread, unpack
 from experiments.verdicts import stored_bits
 from focus.evaluation.statistics import effect_over_seeds, paired_difference, wilson_interval
 
@@ -38,12 +38,11 @@ def choices(study: str = "choices") -> str:
         cells = []
         for k in steps:
             solved = [unpack(run["validation"][k], run["n_validation"]) for run in own]
-            shares = [100 * bits.mean() for bits in solved]
             if len(own) > 1:
-                cells.append(f"{np.mean(shares):.1f} ({min(shares):.1f} to {max(shares):.1f})")
+                cells.append(spread([bits.mean() for bits in solved]))
                 continue
             low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
-            cells.append(f"{shares[0]:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+            cells.append(f"{100 * solved[0].mean():.1f} [{100 * low:.1f}, {100 * high:.1f}]")
         rows.append([_named(choice), str(len(own)), *cells])
     return markdown(rows)
 
@@ -62,8 +61,7 @@ def long_rollouts(study: str) -> str:
             if more not in solved:
                 row.append("–")
                 continue
-            gain, low, high = (100 * v for v in paired_difference(solved[more], solved[fewer]))
-            row.append(f"{gain:+.1f} [{low:+.1f}, {high:+.1f}]")
+            row.append(points(*paired_difference(solved[more], solved[fewer])))
         rows.append(row)
     return markdown(rows)
 
@@ -88,7 +86,7 @@ def secondary(study: str) -> str:
     bits, untaught = (stored_bits(f"campaign-{study}{end}") for end in ("", "-untaught"))
     others = bits | {"focus without a teacher": untaught.get("focus", {})}
     return _effects(
-        (f"{name}: {_range(others[name])}", bits["focus"], others[name])
+        (name, bits["focus"], others[name])
         for name in others
         if name != "focus" and len(others[name]) > 1
     )
@@ -96,23 +94,16 @@ def secondary(study: str) -> str:
 
 def _effects(pairs: Iterable[tuple[str, Seeds, Seeds]]) -> str:
     """Points by which one method is above another, at every K."""
-    steps = (16, 32, 64, 128, 256)
-    rows = [["what", "seeds", *(f"K = {k}" for k in steps)]]
+    steps, at = (16, 32, 64, 128, 256), 128
+    rows = [["what", "seeds", f"exact without it, K = {at}", *(f"K = {k}" for k in steps)]]
     for what, better, worse in pairs:
         seeds = sorted(better.keys() & worse.keys())
-        row = [what, str(len(seeds))]
+        row = [what, str(len(seeds)), spread([worse[seed][at].mean() for seed in seeds])]
         for k in steps:
             one, other = (np.stack([side[seed][k] for seed in seeds]) for side in (better, worse))
-            effect, low, high, _ = (100 * value for value in effect_over_seeds(one, other))
-            row.append(f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]")
+            row.append(points(*effect_over_seeds(one, other)[:3]))
         rows.append(row)
     return markdown(rows)
-
-
-def _range(runs: Seeds, at: int = 128) -> str:
-    """Mean of the seeds, and the lowest to the highest."""
-    rates = [100 * solved[at].mean() for solved in runs.values()]
-    return f"{np.mean(rates):.1f} ({min(rates):.1f} to {max(rates):.1f})"
 
 
 def memorised() -> str:

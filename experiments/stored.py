@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -108,6 +108,19 @@ def markdown(rows: list[list[str]]) -> str:
     """A table whose first row is its head."""
     lines = [rows[0], ["---"] * len(rows[0]), *rows[1:]]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def spread(shares: Sequence[float]) -> str:
+    """Mean of several shares, and the lowest to the highest, in percent."""
+    low, mean, high = (
+        f"{100 * value:.1f}" for value in (min(shares), np.mean(shares), max(shares))
+    )
+    return f"{mean} ({low} to {high})"
+
+
+def points(effect: float, low: float, high: float) -> str:
+    """A difference with its interval, in points."""
+    return f"{100 * effect:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
 
 
 def rate(result: dict) -> str:

@@ -231,7 +231,7 @@ STUDIES = {
     "secondary-unscaled": Study(
         "sudoku", 50_000, ("focus", "no-replay"), (1, 2, 3), teacher=TEACHER, gradient_scale=1.0
     ),
-    # Too short: these runs end before an updater learns to solve hard puzzles.
+    # Too short: at their end hardly any hard puzzle is solved (experiments/by_source.py).
     "secondary-third": Study(
         "sudoku", 16_667, ("focus", "energy-hard", "permuted", "one-step"), (1, 2, 3),
         teacher=TEACHER,

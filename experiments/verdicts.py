@@ -13,9 +13,9 @@ rules before the campaign:
 - contradicted: it lies below half of the paper's effect (below 0 where the paper has no figure);
 - undecided: otherwise.
 
-Short runs have a fraction of the paper's updates and settings of ours, and those of a third of the
-length end before hard puzzles are learned, so their words are *seen* and *not seen* in place of
-*confirmed* and *contradicted*.
+Short runs have a fraction of the paper's updates and settings of ours, so their words are *seen*
+and *not seen* in place of *confirmed* and *contradicted*. Runs of a third of the length have these
+words too; that was decided after them, because they solve easy puzzles alone.
 
 Intervals are those of a bootstrap crossed over seeds and puzzles, and never narrower than Student's
 t over the seeds; p-values are corrected by Holm over all claims of a task, whether they have runs
@@ -29,7 +29,7 @@ from functools import cache
 
 import numpy as np
 
-from experiments.stored import RESULTS, command_line, markdown, unpack
+from experiments.stored import RESULTS, command_line, markdown, points, unpack
 from experiments.studies import STUDIES
 from focus.evaluation.statistics import effect_over_seeds, holm
 from focus.report import paper
@@ -185,9 +185,8 @@ def table(task: str) -> str:
         row = [claim.what[0].upper() + claim.what[1:]]
         row.append("–" if claim.in_paper is None else f"{claim.in_paper:+.1f}")
         if verdict := by_claim.get(claim):
-            effect, low, high = (100 * v for v in (verdict.effect, verdict.low, verdict.high))
             runs = "short" if verdict.regime == SHORT else verdict.regime
-            row += [f"{effect:+.1f} [{low:+.1f}, {high:+.1f}]", str(verdict.seeds), runs]
+            row += [points(verdict.effect, verdict.low, verdict.high), str(verdict.seeds), runs]
         rows.append([*row, verdict.word] if verdict else [*row, "–", "–", "–", "not measured"])
     return markdown(rows)
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Bits of the reference texts: SmolLM2-135M as it is, with the adapters of the releases and with
-# random adapters.
+# random adapters. After runs/maze_smollm2.sh, whose release is not in the repository.
 #
 #   FOCUS_DATA=DIR runs/transfer-bits.sh [OUT]
 #

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The transfer table: SmolLM2-135M as it is, with the adapters of the releases, and with random
-# adapters.
+# adapters. After runs/maze_smollm2.sh, whose release is not in the repository.
 #
 #   FOCUS_DATA=DIR runs/transfer.sh [OUT]
 #

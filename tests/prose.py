@@ -1,11 +1,10 @@
 """What the sentences of README and RESULTS must say, made from the stored figures."""
 
-import base64
 from pathlib import Path
 
 import numpy as np
 
-from experiments import verdicts
+from experiments import by_source, verdicts
 from experiments.results_page import curve
 from experiments.stored import figures, unpack
 from experiments.studies import STUDIES
@@ -97,20 +96,14 @@ def coin(puzzles: int) -> np.ndarray:
 def lower_by(one: np.ndarray, other: np.ndarray) -> str:
     """Points by which one is lower than the other, with the interval of the difference."""
     points, low, high, _ = (100 * value for value in effect_over_seeds(one, other))
-    return f"{-points:.1f} points lower [{low:+.1f}, {high:+.1f}]"
+    return f"{-points:.1f} points lower [{-high:.1f}, {-low:.1f}]"
 
 
 def by_file(name: str, sentence: str) -> str:
     """Points of FOCUS over Random on the puzzles of a file, and how many there are."""
-    stored = figures("sudoku-test-sources")
-    which = np.frombuffer(base64.b64decode(stored["which"]), np.uint8)
-    own = which == stored["files"].index(name)
-    bits = verdicts.stored_bits("campaign-primary")
-    focus, random = (
-        np.stack([runs[128] for runs in bits[method].values()])[:, own].mean()
-        for method in ("focus", "random")
-    )
-    return sentence.format(100 * (focus - random), own.sum())
+    own = by_source.of_file(figures("sudoku-test-sources"), name)
+    focus, random = (by_source.solved("primary", method, own) for method in ("focus", "random"))
+    return sentence.format(100 * (focus.mean() - random.mean()), own.sum())
 
 
 def gain_at_best(method: str) -> float:
@@ -238,21 +231,22 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
                  " Random, in every seed, and"
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
-        (README, f"every selector is at {selected} %"),
-        (RESULTS, f"FOCUS without a teacher have {replaying} % in each of three seeds"),
-        (METHODS, f"all that replay have {replaying} % at K = 128"),
+        (README, f"FOCUS, Energy-Hard and permuted steps are at {selected} %"),
+        (RESULTS, f"FOCUS without a teacher have {replaying} % there in each of three seeds"),
+        (METHODS, f"All that replay have {replaying} % at K = 128"),
         (METHODS, f"One-step solves {one_step[0]:.1f} % with its one step (the paper: 0.5) and"
                   f" {one_step[1]:.1f} % with more"),
         (METHODS, f"a coin for each two is {lower_by(*coins)}"),
         (DEVIATIONS, f"A coin for each two is {lower_by(*coins)}"),
         (RESULTS, by_file("puzzles4_forum_hardest_1905", "FOCUS is {:.1f} points above Random on"
-                          " the {:,} puzzles of the hardest large file")),
+                                                         " the {:,} puzzles of the hardest")),
         (RESULTS, by_file("puzzles1_unbiased", "and {:.1f} on the {:,} unbiased ones")),
+        (SUDOKU, f"campaign, had {100 * rate('sudoku-teacher-primary', 16):.1f} %"),
         (SUDOKU, f"It solves {100 * rate('sudoku-teacher', 16):.1f} % of the test puzzles after"
                  " 16 steps"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
-        (README, f"is {span(lower)} points lower on average"),
+        (README, f"memory, {span(lower)} points lower on average in short runs"),
         (README, f"gap of {recurrent:.0f} points to a plain recurrent run is not seen"),
         (README, f"{full} % at K = 128 at full length"),
         (README, f"and {scaled} % when gradients are scaled by 0.8 a step"),

@@ -47,7 +47,7 @@ SMALLER = [
     (r"^(focus train (?!trm-).*)", rf"\1 {FEW} --eval-steps 2 --out own/%d"),
     (
         r"^(focus train (trm-)?sudoku(?!-quick)\b.*)",
-        r"\1 --corpus.sources 20 --corpus.symmetries 1 --corpus.synthetic 0",
+        r"\1 --corpus.sources 3 --corpus.symmetries 1 --corpus.synthetic 0",
     ),
     (r"^(focus train .*) --resume(.*)", r"\1\2"),
     (r"^focus bench train sudoku-quick --data DIR", "focus bench train mini-sudoku --repeats 1"),

@@ -45,7 +45,7 @@ class OptimizerConfig(Settings, section="optimizer"):
 class TeacherConfig(Settings, section="teacher"):
     """Distillation from a frozen TRM on initial-state updates."""
 
-    # a name or folder; "" = no teacher (sudoku-teacher on Sudoku)
+    # name or folder of a TRM; "" = no teacher
     checkpoint: str = ""
     weight: Annotated[float, AtLeast(0)] = 0.05  # of the KL loss (0.05 / 0.005)
     temperature: Annotated[float, Above(0)] = 2.0  # (2 / 4)

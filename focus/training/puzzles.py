@@ -12,7 +12,7 @@ from focus.data.splits import Splits, make_splits
 from focus.tasks.records import TensorRecord
 from focus.training.config import RunConfig
 from focus.training.objectives.distillation import Distillation
-from focus.training.soft_targets import soft_targets, teacher_folder
+from focus.training.soft_targets import check_teacher, soft_targets
 
 Progress = Callable[[str, int, int], None]  # what is made, how much is done, of how much
 
@@ -32,7 +32,7 @@ def load_puzzles(
 ) -> TrainingPuzzles:
     """Read, generate and pack what a config asks for."""
     if config.teacher.checkpoint:
-        teacher_folder(config.teacher)  # found missing now, not after puzzles were generated
+        check_teacher(config.task, config.teacher)  # now, not after puzzles were generated
     task, source = config.task, open_source(config.data or None)
     splits = make_splits(source, task)
     own = build_corpus(task, splits, config.corpus, partial(progress, "synthetic puzzles"))
@@ -44,8 +44,8 @@ def load_puzzles(
     rows = task.pack(questions, answers, config.augment)
     distillation = None
     if config.teacher.checkpoint:
-        targets = soft_targets(
-            task, rows, config.teacher, device, partial(progress, "soft targets")
-        )
+        slow = ' (slow on a CPU; --teacher.checkpoint "" needs none)' * (device == "cpu")
+        tell = partial(progress, f"soft targets{slow}")
+        targets = soft_targets(task, rows, config.teacher, device, tell)
         distillation = Distillation(task, config.teacher.temperature, config.augment, targets)
     return TrainingPuzzles(splits, rows.to(device), len(own), distillation)

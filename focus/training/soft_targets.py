@@ -32,6 +32,7 @@ from focus.training.config import TeacherConfig
 _BATCH = 1024  # puzzles at a time
 _BATCH_ON_A_CPU = 16  # activations stay near the cache
 _LAST = 16  # steps of the teacher
+_WITHOUT = '--teacher.checkpoint "" trains without a teacher'
 
 
 def teacher_steps(config: TeacherConfig) -> list[int]:
@@ -44,14 +45,16 @@ def teacher_steps(config: TeacherConfig) -> list[int]:
     }[config.align]
 
 
-def teacher_folder(config: TeacherConfig) -> Path:
-    """Where the teacher is; `UserError` where it is not."""
+def check_teacher(task: Task, config: TeacherConfig) -> None:
+    """Refuse a teacher that is missing or damaged, or that solves other puzzles."""
+    _load(_folder(config), task, config, "cpu")
+
+
+def _folder(config: TeacherConfig) -> Path:
     try:
         return checkpoint_folder(fetch(config.checkpoint))
     except UserError as error:
-        raise UserError(
-            f'teacher.checkpoint: {error}; --teacher.checkpoint "" trains without a teacher'
-        ) from error
+        raise UserError(f"teacher.checkpoint: {error}; {_WITHOUT}") from error
 
 
 def soft_targets(
@@ -62,7 +65,7 @@ def soft_targets(
 
     `progress` is told how many of the puzzles that are not in the cache are done.
     """
-    folder = teacher_folder(config)
+    folder = _folder(config)
     name = _name(folder, rows, config, (task.cells, task.tokens))
     variants, parts = task.variants(rows), []
     teacher: Solver | None = None
@@ -106,7 +109,9 @@ def _load(folder: Path, task: Task, config: TeacherConfig, device: str) -> Solve
         for one in (task, teacher.task)
     )
     if ours != theirs:
-        raise UserError(f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}")
+        raise UserError(
+            f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}; {_WITHOUT}"
+        )
     if device != "cpu":
         teacher.compile_parts()
     return teacher

@@ -15,6 +15,7 @@ from focus.model.solver import Solver
 from focus.random import example_keys
 from focus.recipes import recipe
 from focus.tasks import Maze, Sudoku
+from focus.training import puzzles
 from focus.training import soft_targets as distil
 from focus.training.config import TeacherConfig
 from focus.training.loop import Trainer
@@ -216,7 +217,10 @@ def test_the_steps_are_aligned():
     assert distil.teacher_steps(TeacherConfig(align="final", steps=2)) == [16, 16]
 
 
-def test_a_teacher_of_another_task_is_refused(teachers, tmp_path):
+def test_a_teacher_of_another_task_is_refused_before_puzzles_are_made(
+    teachers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(puzzles, "build_corpus", lambda *words: pytest.fail("made"))
     with pytest.raises(UserError, match="solves maze"):
         Trainer(a_run("sudoku", teachers["maze"]), tmp_path)
     with pytest.raises(UserError, match="no such checkpoint"):
