@@ -90,7 +90,8 @@ def measure_or_show(
     parser = command_line(doc)
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     if not parser.parse_args().table:
-        write_text(stored, json.dumps(measure(), indent=1) + "\n")
+        with one_line(Path(sys.argv[0]).stem):
+            write_text(stored, json.dumps(measure(), indent=1) + "\n")
     print(table(json.loads(stored.read_text(encoding="utf-8"))))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from experiments import campaign, memorised, release
+from experiments import by_source, campaign, memorised, release
 from experiments.campaign import groups, main
 from experiments.studies import STUDIES, Study
 from focus.data.sources import Generated
@@ -43,13 +43,19 @@ def test_runs_of_one_seed_have_the_same_puzzles_and_coins():
         ("release nowhere made --trained today --steps 1,x", "numbers with commas"),
         ("memorised sudoku-none --data nowhere --rows 0", "takes a number from 1"),
         ("memorised nowhere --data nowhere", "nowhere"),
+        ("by_source", "no such file or folder: nowhere"),
     ],
 )
 def test_bad_words_are_one_line(monkeypatch, capsys, tmp_path, words, problem):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FOCUS_DATA", "nowhere")
     monkeypatch.setattr("sys.argv", words.split())
+    commands = {
+        "campaign": main, "memorised": memorised.main, "release": release.main,
+        "by_source": by_source.main,
+    }  # fmt: skip
     with pytest.raises(SystemExit) as ended:
-        {"campaign": main, "memorised": memorised.main, "release": release.main}[words.split()[0]]()
+        commands[words.split()[0]]()
     said = capsys.readouterr().err
     assert ended.value.code == 2
     assert problem in said
