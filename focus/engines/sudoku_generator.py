@@ -91,7 +91,7 @@ _FEWEST = 20
 def _thinned_grids(puzzles, first_unit, seed, accept, geo, orders):
     cells = geo.side * geo.side
     solutions = np.zeros((2, cells), np.uint8)
-    workspace = new_workspace(cells)
+    workspace = new_workspace(geo)
     blank = np.zeros(cells, np.uint8)
     for row in range(len(puzzles)):
         state = stream(seed, first_unit + row)
@@ -157,7 +157,7 @@ def _turned_rating(puzzle, turns, low, high, state, solutions, workspace, geo, o
 @njit(nogil=True, cache=True)
 def _symmetric_ratings(puzzles, turns, geo, orders):
     solutions = np.zeros((2, puzzles.shape[1]), np.uint8)
-    workspace = new_workspace(puzzles.shape[1])
+    workspace = new_workspace(geo)
     ratings = np.zeros(len(puzzles))
     for row in range(len(puzzles)):
         state = stream(0, row)
@@ -202,7 +202,7 @@ def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
 def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, most, geo, orders):
     cells = geo.side * geo.side
     solutions = np.zeros((_SOLUTIONS, cells), np.uint8)
-    workspace = new_workspace(cells)
+    workspace = new_workspace(geo)
     for row in range(len(puzzles)):
         state = stream(seed, first_unit + row)
         band = below(state, len(low))

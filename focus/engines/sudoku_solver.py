@@ -1,8 +1,12 @@
-"""Solve, count and rate Sudokus: candidate bitmasks, naked and hidden singles, then guessing.
+"""Solve, count and rate Sudokus: naked and hidden singles on bit boards, then guessing.
 
 The puzzle is an array of `side * side` digits, 0 for a blank; `box` is 2 (4x4) or 3 (9x9).
 `guesses`, the number of values tried at branch points until uniqueness is decided, is our
 difficulty rating: it depends on this solver alone, so compare it only with itself.
+
+A board is one row of integers: for each digit and band (`box` rows of cells) the bits of the cells
+that may still hold the digit, then for each band those of the cells that are fixed. Bit `side * r +
+c` is row r of the band, column c.
 """
 
 from collections import namedtuple
@@ -14,7 +18,9 @@ from numba import njit
 from focus.engines.rng import next_word
 
 NO_END = 2**62  # more guesses than any search makes
-Geometry = namedtuple("Geometry", "box side peers units unit_of bit_digit bit_count")
+# `bands` and `digits` are tuples, whose lengths the compiler knows: it unrolls loops over them.
+Geometry = namedtuple("Geometry", "bands digits box side not_peers box_bits cell_of_bit")
+_BIT_NAMES = 37  # 2**k mod 37 differs for all k < 36
 
 
 @cache
@@ -23,83 +29,179 @@ def geometry(box: int) -> Geometry:
     side = box * box
     cell = np.arange(side * side)
     row, col = cell // side, cell % side
-    unit_of = np.stack([row, side + col, 2 * side + row // box * box + col // box], 1)
-    units = np.stack([np.flatnonzero((unit_of == unit).any(1)) for unit in range(3 * side)])
-    peers = np.stack(
-        [
-            np.setdiff1d(np.flatnonzero((unit_of == unit_of[i]).any(1)), [i])
-            for i in range(side * side)
-        ]
-    )
-    masks = np.arange(1 << side)
-    bit_count = ((masks[:, None] >> np.arange(side)) & 1).sum(1).astype(np.uint8)
-    bit_digit = np.zeros(1 << side, np.uint8)
-    bit_digit[1 << np.arange(side)] = np.arange(1, side + 1)
-    narrow = np.uint8  # cell numbers fit a byte, and small tables stay in the cache
+    unit_of = np.stack([row, col, row // box * box + col // box])
+    peers = (unit_of[:, :, None] == unit_of[:, None, :]).any(0) & (cell[:, None] != cell)
+    bits = 1 << np.arange(box * side)
+    not_peers = (~peers.reshape(side * side, box, box * side) * bits).sum(2).astype(np.int32)
+    box_bits = np.array([bits[col[: box * side] // box == at].sum() for at in range(box)])
+    cell_of_bit = np.zeros(_BIT_NAMES, np.int64)
+    cell_of_bit[bits % _BIT_NAMES] = np.arange(box * side)
     return Geometry(
-        box, side, peers.astype(narrow), units.astype(narrow), unit_of.astype(narrow),
-        bit_digit, bit_count,
-    )  # fmt: skip
+        tuple(range(box)), tuple(range(side)), box, side, not_peers, box_bits, cell_of_bit
+    )
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _fix(board, band, bit, digit, geo):
+    """Put a digit into a cell; returns the set of digits that lost a candidate."""
+    bands, digits = len(geo.bands), len(geo.digits)
+    changed = 1 << digit
+    for other in range(digits):
+        if other != digit and board[other * bands + band] & bit:
+            board[other * bands + band] ^= bit
+            changed |= 1 << other
+    _erase_peers(board, band, bit, digit, geo)
+    return changed
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _erase_peers(board, band, bit, digit, geo):
+    """No peer of the cell may hold its digit any more; the cell counts as fixed."""
+    bands, digits = len(geo.bands), len(geo.digits)
+    cell = bands * digits * band + geo.cell_of_bit[bit % _BIT_NAMES]
+    for other in range(bands):
+        board[digit * bands + other] &= geo.not_peers[cell, other]
+    board[digits * bands + band] |= bit
 
 
 @njit(nogil=True, cache=True)
-def _settle(candidates, queue, pending, geo):
-    """Propagate `pending` newly fixed cells and all singles; False on contradiction."""
-    full = np.uint16((1 << geo.side) - 1)
+def _settle(board, changed, geo):
+    """Follow all singles; `changed` are the digits to look at. False on contradiction."""
+    bands, digits = len(geo.bands), len(geo.digits)
+    every_cell = (1 << bands * digits) - 1
     while True:
-        while pending > 0:
-            pending -= 1
-            cell = queue[pending]
-            bit = candidates[cell]
-            if bit == 0:
+        progress = False
+        for band in range(bands):
+            once = twice = 0
+            for digit in range(digits):
+                cells = np.int64(board[digit * bands + band])
+                twice |= once & cells
+                once |= cells
+            if once != every_cell:
                 return False
-            for peer in geo.peers[cell]:
-                left = candidates[peer]
-                if left & bit:
-                    left ^= bit
-                    if left == 0:
-                        return False
-                    candidates[peer] = left
-                    if left & (left - np.uint16(1)) == 0:
-                        queue[pending] = peer
-                        pending += 1
-        for unit in range(3 * geo.side):
-            once = np.uint16(0)
-            twice = np.uint16(0)
-            fixed = np.uint16(0)
-            for cell in geo.units[unit]:
-                left = candidates[cell]
-                twice |= once & left
-                once |= left
-                if left & (left - np.uint16(1)) == 0:
-                    fixed |= left
-            if once != full:
-                return False
-            hidden = once & ~twice & ~fixed
-            if hidden:
-                for cell in geo.units[unit]:
-                    bit = candidates[cell] & hidden
-                    if bit:
-                        if bit & (bit - np.uint16(1)):
-                            return False
-                        candidates[cell] = bit
-                        queue[pending] = cell
-                        pending += 1
-        if pending == 0:
+            naked = once & ~twice & ~np.int64(board[digits * bands + band])
+            if naked:
+                progress = True
+                for digit in range(digits):
+                    single = naked & np.int64(board[digit * bands + band])
+                    while single:
+                        bit = single & -single
+                        _erase_peers(board, band, bit, digit, geo)
+                        single &= np.int64(board[digit * bands + band]) & ~bit
+                        changed |= 1 << digit
+        if progress:
+            continue
+        for digit in range(digits):
+            if changed >> digit & 1:
+                changed ^= 1 << digit
+                more = _hidden_singles(board, digit, geo)
+                if more < 0:
+                    return False
+                if more:
+                    changed |= more
+                    progress = True
+                    break
+        if not progress:
             return True
 
 
 @njit(nogil=True, cache=True)
-def _branch_cell(candidates, geo):
+def _hidden_singles(board, digit, geo):
+    """Fix the cells that alone hold a digit in a row, column or box.
+
+    Returns the digits that lost a candidate, or -1 where the digit has no place in some unit.
+    """
+    bands, digits = len(geo.bands), len(geo.digits)
+    line = (1 << digits) - 1
+    once = twice = lines = 0
+    for band in range(bands):
+        for row in range(bands):
+            cells = np.int64(board[digit * bands + band]) >> row * digits & line
+            if cells == 0:
+                return -1
+            twice |= once & cells
+            once |= cells
+    if once != line:
+        return -1
+    for row in range(bands):
+        lines |= (once & ~twice) << row * digits
+    changed = 0
+    for band in range(bands):
+        held = np.int64(board[digit * bands + band])
+        alone = held & lines
+        for at in range(bands):
+            cells = held & line << at * digits
+            if cells & (cells - 1) == 0:
+                alone |= cells
+            cells = held & geo.box_bits[at]
+            if cells == 0:
+                return -1
+            if cells & (cells - 1) == 0:
+                alone |= cells
+        alone &= ~np.int64(board[digits * bands + band])
+        while alone:
+            bit = alone & -alone
+            alone ^= bit
+            if not board[digit * bands + band] & bit:
+                return -1  # a peer took the digit just now
+            changed |= _fix(board, band, bit, digit, geo)
+    return changed
+
+
+@njit(nogil=True, cache=True)
+def _branch_cell(board, geo):
     """The first cell with the fewest open candidates, or -1 when every cell is fixed."""
-    best, fewest = -1, 99
-    for cell in range(len(candidates)):
-        count = geo.bit_count[candidates[cell]]
-        if 1 < count < fewest:
-            best, fewest = cell, count
-            if count == 2:
-                break
+    bands, digits = len(geo.bands), len(geo.digits)
+    best, fewest = -1, digits + 1
+    for band in range(bands):
+        once = twice = thrice = 0
+        for digit in range(digits):
+            cells = np.int64(board[digit * bands + band])
+            thrice |= twice & cells
+            twice |= once & cells
+            once |= cells
+        first = bands * digits * band
+        pairs = twice & ~thrice
+        if pairs:
+            return first + geo.cell_of_bit[(pairs & -pairs) % _BIT_NAMES]
+        while thrice:
+            bit = thrice & -thrice
+            thrice ^= bit
+            count = 0
+            for digit in range(digits):
+                count += board[digit * bands + band] & bit != 0
+            if count < fewest:
+                best, fewest = first + geo.cell_of_bit[bit % _BIT_NAMES], count
     return best
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _place(cell, geo):
+    """Band and bit of a cell."""
+    band = cell // (len(geo.bands) * len(geo.digits))
+    return band, np.int64(1) << cell - band * len(geo.bands) * len(geo.digits)
+
+
+@njit(nogil=True, cache=True)
+def _candidates(board, cell, geo):
+    """The set of digits that a cell may hold."""
+    band, bit = _place(cell, geo)
+    result = 0
+    for digit in range(len(geo.digits)):
+        if board[digit * len(geo.bands) + band] & bit:
+            result |= 1 << digit
+    return result
+
+
+@njit(nogil=True, cache=True)
+def _read(board, solution, geo):
+    """The digits of a board whose cells are all fixed."""
+    for cell in range(len(solution)):
+        digits = _candidates(board, cell, geo)
+        solution[cell] = 1
+        while digits > 1:
+            digits >>= 1
+            solution[cell] += 1
 
 
 @njit(nogil=True, cache=True)
@@ -108,74 +210,76 @@ def search(puzzle, limit, solutions, workspace, geo, order, patience=NO_END):
 
     Gives up with -1 solutions after `patience` guesses: a few puzzles take tens of millions.
 
-    `solutions` receives them; `workspace` is a (depth, cells) array to reuse between calls;
+    `solutions` receives them; `workspace` holds a board for each depth, to reuse between calls;
     `order` is a random state to try digits in random order, with state 0 for ascending order.
     """
-    cells = len(puzzle)
-    queue = np.empty(4 * cells, np.uint8)
-    tried = np.empty(cells + 1, np.uint16)
+    bands, digits, cells = len(geo.bands), len(geo.digits), len(puzzle)
     branch = np.empty(cells + 1, np.int64)
-    full = np.uint16((1 << geo.side) - 1)
-    candidates = workspace[0]
-    pending = 0
+    untried = np.empty(cells + 1, np.int64)
+    board, given = workspace[0], workspace[1]
+    board[: bands * digits] = (1 << bands * digits) - 1
+    board[bands * digits :] = 0
+    given[:] = 0
     for cell in range(cells):
         if puzzle[cell]:
-            candidates[cell] = np.uint16(1) << np.uint16(puzzle[cell] - 1)
-            queue[pending] = cell
-            pending += 1
-        else:
-            candidates[cell] = full
-    # Two equal givens in a unit would each erase the other: propagation finds that at once.
-    if not _settle(candidates, queue, pending, geo):
+            band, bit = _place(cell, geo)
+            digit = np.int64(puzzle[cell]) - 1
+            if not board[digit * bands + band] & bit:
+                return 0, 0
+            _erase_peers(board, band, bit, digit, geo)
+            given[digit * bands + band] |= bit
+    for word in range(bands * digits):  # a given is no other digit
+        board[word] &= given[word] | ~board[bands * digits + word % bands]
+    if not _settle(board, (1 << digits) - 1, geo):
         return 0, 0
     found = guesses = depth = 0
-    branch[0] = _branch_cell(candidates, geo)
-    tried[0] = 0
+    branch[0] = _branch_cell(board, geo)
     if branch[0] < 0:
-        for cell in range(cells):
-            solutions[0, cell] = geo.bit_digit[candidates[cell]]
+        _read(board, solutions[0], geo)
         return 1, 0
+    untried[0] = _candidates(board, branch[0], geo)
     while depth >= 0:
-        here = workspace[depth]
-        cell = branch[depth]
-        open_bits = here[cell] & ~tried[depth]
-        if open_bits == 0:
+        if untried[depth] == 0:
             depth -= 1
             continue
-        bit = open_bits & (~open_bits + np.uint16(1))
+        left = untried[depth]
         if order[0] != 0:
-            skip = np.int64(next_word(order) % np.uint64(geo.bit_count[open_bits]))
-            for _ in range(skip):
-                open_bits ^= bit
-                bit = open_bits & (~open_bits + np.uint16(1))
-        tried[depth] |= bit
+            count, rest = 0, left
+            while rest:
+                rest &= rest - 1
+                count += 1
+            for _ in range(np.int64(next_word(order) % np.uint64(count))):
+                left &= left - 1
+        untried[depth] ^= left & -left
         guesses += 1
         if guesses > patience:
             return -1, guesses
+        digit = 0
+        while not left >> digit & 1:
+            digit += 1
         child = workspace[depth + 1]
-        child[:] = here
-        child[cell] = bit
-        queue[0] = cell
-        if not _settle(child, queue, 1, geo):
+        for word in range(len(child)):
+            child[word] = workspace[depth, word]
+        band, bit = _place(branch[depth], geo)
+        if not _settle(child, _fix(child, band, bit, digit, geo), geo):
             continue
         next_cell = _branch_cell(child, geo)
         if next_cell < 0:
-            for i in range(cells):
-                solutions[found, i] = geo.bit_digit[child[i]]
+            _read(child, solutions[found], geo)
             found += 1
             if found == limit:
                 return found, guesses
         else:
             depth += 1
             branch[depth] = next_cell
-            tried[depth] = 0
+            untried[depth] = _candidates(child, next_cell, geo)
     return found, guesses
 
 
 @njit(nogil=True, cache=True)
-def new_workspace(cells):
+def new_workspace(geo):
     """Scratch memory for `search`."""
-    return np.empty((cells + 2, cells), np.uint16)
+    return np.empty((geo.side * geo.side + 2, geo.box * geo.side + geo.box), np.int32)
 
 
 @njit(nogil=True, cache=True)
@@ -187,7 +291,7 @@ def ascending():
 @njit(nogil=True, cache=True)
 def _solve_rows(puzzles, answers, found, guesses, geo, patience):
     solutions = np.zeros((2, puzzles.shape[1]), np.uint8)
-    workspace = new_workspace(puzzles.shape[1])
+    workspace = new_workspace(geo)
     order = ascending()
     for row in range(len(puzzles)):
         found[row], guesses[row] = search(
