@@ -145,10 +145,10 @@ MINI_HINT_CHOICES: dict[str, Change] = {
     "hundred-hints": _all(_hundred, _hints(3)),
 }
 
-# Does it matter how many puzzles share a replay coin? The paper draws one for each two.
+# Does it matter how many puzzles share a replay coin? The paper draws one for each two Sudokus and
+# for each maze.
 COIN_CHOICES: dict[str, Change] = {
-    f"hundred-coin-of-{puzzles}": _all(_hundred, _optimizer(batch=16, accumulate=16 // puzzles))
-    for puzzles in (16, 2)
+    f"coin-of-{puzzles}": _optimizer(batch=16, accumulate=16 // puzzles) for puzzles in (16, 2)
 }
 
 ALL_CHOICES = (
@@ -198,8 +198,8 @@ STUDIES = {
     "choices-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
     ),
-    "coin-mini-sudoku": Study(
-        "mini-sudoku", 600, ("focus",), (1, 2, 3, 4, 5), tuple(COIN_CHOICES), ("validation",)
+    "coin-mini-maze": Study(
+        "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(COIN_CHOICES), ("validation",)
     ),
     "hints-mini-sudoku": Study(
         "mini-sudoku", 300, ("focus", "random", "no-replay"), (1, 2, 3, 4, 5),
