@@ -138,7 +138,7 @@ def solve(
 
     Args:
         checkpoint: a checkpoint folder, the folder of a run, or a hub id.
-        steps: number of updates K; that of validation by default.
+        steps: number of steps K; that of validation by default.
         batch: puzzles solved together.
         repeats: measurements; the median counts.
         json: print one JSON object instead.

@@ -28,7 +28,7 @@ def diagnose_(
         task: sudoku or maze; checked against the checkpoint.
         data: a folder, a CSV file, hub, hub:OWNER/NAME or generated; default as in training.
         split: train, validation or test, where the data has them.
-        steps: updates K of the rollout.
+        steps: steps K of the rollout.
         limit: only so many puzzles.
         out: folder for the table as JSON and for a figure.
         json: print one JSON object instead of a table.

@@ -98,7 +98,7 @@ def eval_(
             of another size than those of training), hub, hub:OWNER/NAME or generated; default
             as in training.
         split: train, validation or test, where the data has them.
-        steps: numbers of updates K, such as 16,64,128; default that of validation.
+        steps: numbers of steps K, such as 16,64,128; default that of validation.
         early_stop: a puzzle whose answer obeys the rules takes no further steps (sudoku): as right
             as all steps, and several times faster.
         symmetry_retries: where an answer breaks the rules, solve the puzzle again under so many

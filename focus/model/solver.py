@@ -112,7 +112,7 @@ class Solver(Model):
     def solve(
         self, puzzles: str | Sequence[str], steps: int | None = None, batch: int | None = None
     ) -> str | list[str]:
-        """The answer to a puzzle as text, or the answers to several: K updates, one decode.
+        """The answer to a puzzle as text, or the answers to several: K steps, one decode.
 
         `steps` is the checkpoint's own number by default. An answer may be wrong: `task.judge`
         checks it against the rules.

@@ -38,7 +38,7 @@ _CAPTIONS = {
     "median and quartiles",
     "methods": "The same puzzle by every method, and the region where they err most; colours as "
     "in the repair",
-    "steps": "Exact solve rate over the number of updates K, with 95 % intervals",
+    "steps": "Exact solve rate over the number of steps K, with 95 % intervals",
     "time": "Exact solve rate on validation puzzles over the seconds of training",
 }
 

@@ -43,7 +43,7 @@ def accuracy_over_steps(runs: Sequence[Evaluated]) -> Figure | None:
             )  # fmt: skip
     over_steps(axis)
     axis.set_xticks(sorted({k for run in shown for k in run.results}))
-    axis.set_xlabel("updates K")
+    axis.set_xlabel("steps K")
     return _finish(figure, axis, "exact, %")
 
 
@@ -131,5 +131,5 @@ def energy_along(run: Evaluated) -> Figure | None:
         axis.fill_between(steps, low, high, color=colour, alpha=0.18, lw=0)
     over_steps(axis)
     axis.set_xticks(steps)
-    axis.set_xlabel("updates K")
+    axis.set_xlabel("steps K")
     return _finish(figure, axis, "energy")

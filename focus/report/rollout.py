@@ -45,7 +45,7 @@ def rollout_figure(diagnosis: Diagnosis) -> Figure:
     })  # fmt: skip
     change.set_yscale("symlog", linthresh=1e-3)
     for axis in (answer, change):
-        axis.set_xlabel("updates K")
+        axis.set_xlabel("steps K")
     figure.suptitle(diagnosis.verdict())
     return figure
 

@@ -52,7 +52,7 @@ class Scale:
     backbones: tuple[str, ...]  # language models
     studied: tuple[str, ...]  # those with which the studies are repeated, beside none
     seeds: tuple[int, ...]
-    steps: dict[str, str]  # numbers of updates K of the test
+    steps: dict[str, str]  # numbers of steps K of the test
     flags: dict[str, Command]  # of training, by task
     test: Command = ()  # flags of the test
     transfer: Command = ()  # flags of focus transfer

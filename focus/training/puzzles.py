@@ -12,7 +12,7 @@ from focus.data.splits import Splits, make_splits
 from focus.tasks.records import TensorRecord
 from focus.training.config import RunConfig
 from focus.training.objectives.distillation import Distillation
-from focus.training.soft_targets import check_teacher, soft_targets
+from focus.training.soft_targets import WITHOUT_TEACHER, check_teacher, soft_targets
 
 Progress = Callable[[str, int, int], None]  # what is made, how much is done, of how much
 
@@ -44,7 +44,7 @@ def load_puzzles(
     rows = task.pack(questions, answers, config.augment)
     distillation = None
     if config.teacher.checkpoint:
-        slow = ' (slow on a CPU; --teacher.checkpoint "" needs none)' * (device == "cpu")
+        slow = f" (slow on a CPU; {WITHOUT_TEACHER})" * (device == "cpu")
         tell = partial(progress, f"soft targets{slow}")
         targets = soft_targets(task, rows, config.teacher, device, tell)
         distillation = Distillation(task, config.teacher.temperature, config.augment, targets)

@@ -2,8 +2,8 @@
 
 A soft target is a distribution for each token, at the teacher's steps that the student's first
 steps are aligned with, softened by a temperature and kept in 8 bits. The cache is named by a hash
-of the teacher's weights, the puzzles and the settings, so that a stale one is never used; each
-stored symmetry has a file, so that a kill costs little. A soft target is drawn with its puzzle and
+of the teacher's weights, the puzzles and the settings, so that a stale one is never used; a file
+holds a thousand puzzles, so that a kill costs little. A soft target is drawn with its puzzle and
 transformed by the same symmetry.
 """
 
@@ -29,10 +29,10 @@ from focus.tasks.base import Task
 from focus.tasks.records import TensorRecord
 from focus.training.config import TeacherConfig
 
-_BATCH = 1024  # puzzles at a time
-_BATCH_ON_A_CPU = 16  # activations stay near the cache
+_BLOCK = 1024  # puzzles of a file, and of a batch on a GPU
+_BATCH_ON_A_CPU = 16  # activations stay near the cache; divides a block
 _LAST = 16  # steps of the teacher
-_WITHOUT = '--teacher.checkpoint "" trains without a teacher'
+WITHOUT_TEACHER = '--teacher.checkpoint "" trains without a teacher'
 
 
 def teacher_steps(config: TeacherConfig) -> list[int]:
@@ -54,7 +54,7 @@ def _folder(config: TeacherConfig) -> Path:
     try:
         return checkpoint_folder(fetch(config.checkpoint))
     except UserError as error:
-        raise UserError(f"teacher.checkpoint: {error}; {_WITHOUT}") from error
+        raise UserError(f"teacher.checkpoint: {error}; {WITHOUT_TEACHER}") from error
 
 
 def soft_targets(
@@ -66,26 +66,28 @@ def soft_targets(
     `progress` is told how many of the puzzles that are not in the cache are done.
     """
     folder = _folder(config)
-    name = _name(folder, rows, config, (task.cells, task.tokens))
-    variants, parts = task.variants(rows), []
+    cache = cache_folder() / "soft_targets" / _name(folder, rows, config, (task.cells, task.tokens))
+    variants, blocks = task.variants(rows), []
     teacher: Solver | None = None
-    size = _BATCH_ON_A_CPU if device == "cpu" else _BATCH
+    size = _BATCH_ON_A_CPU if device == "cpu" else _BLOCK
     for number, variant in enumerate(variants):
-        path = cache_folder() / "soft_targets" / f"{name}-{number}.safetensors"
-        part = _cached(path)
-        if part is None:
-            teacher = teacher or _load(folder, task, config, device)
-            batches = []
-            for first in range(0, len(rows), size):
-                progress(number * len(rows) + first, len(variants) * len(rows))
-                start = max(0, min(first, len(rows) - size))  # it is compiled for one size
-                batch = variant[start : first + size].to(device)
-                batches.append(_predict(teacher, batch, config)[first - start :])
-            part = torch.cat(batches).cpu()
-            with atomic_path(path) as fresh:
-                save_file({"soft_targets": part.contiguous()}, fresh)
-        parts.append(part)
-    return torch.stack(parts, 1).to(device)
+        for begin in range(0, len(rows), _BLOCK):
+            path = cache / f"{number}-{begin}.safetensors"
+            block = _cached(path)
+            if block is None:
+                teacher = teacher or _load(folder, task, config, device)
+                batches = []
+                for first in range(begin, min(begin + _BLOCK, len(rows)), size):
+                    progress(number * len(rows) + first, len(variants) * len(rows))
+                    start = max(0, min(first, len(rows) - size))  # it is compiled for one size
+                    batch = variant[start : start + size].to(device)
+                    batches.append(_predict(teacher, batch, config)[first - start :])
+                block = torch.cat(batches).cpu()
+                with atomic_path(path) as fresh:
+                    save_file({"soft_targets": block.contiguous()}, fresh)
+            blocks.append(block)
+    every = torch.cat(blocks).unflatten(0, (len(variants), len(rows)))
+    return every.transpose(0, 1).contiguous().to(device)
 
 
 def _cached(path: Path) -> Tensor | None:
@@ -110,7 +112,7 @@ def _load(folder: Path, task: Task, config: TeacherConfig, device: str) -> Solve
     )
     if ours != theirs:
         raise UserError(
-            f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}; {_WITHOUT}"
+            f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}; {WITHOUT_TEACHER}"
         )
     if device != "cpu":
         teacher.compile_parts()

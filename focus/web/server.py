@@ -55,7 +55,7 @@ class Limits:
     """What a visitor may ask for."""
 
     body: int = 16_384  # bytes of a request
-    steps: int = 512  # updates K of a small puzzle; of a maze as many as take about as long
+    steps: int = 512  # steps K of a small puzzle; of a maze as many as take about as long
     seconds: float = 30.0  # of one solve
     places: int = 16  # solves that run or wait
     header_seconds: float = 10.0  # until the headers of a request are there

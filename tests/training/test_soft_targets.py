@@ -176,19 +176,21 @@ def test_the_cache_is_used_checked_and_named_by_what_it_holds(teachers, tmp_path
     first = soft_targets()
     puzzles = first.shape[0] * first.shape[1]
     assert asked == [(done, puzzles) for done in range(0, puzzles, 16)]
-    (stored,) = (cache / "soft_targets").glob("*")
+    (stored,) = (cache / "soft_targets").rglob("*.safetensors")
     assert torch.equal(soft_targets(), first)
     assert not asked
     stored.write_bytes(stored.read_bytes()[:100])  # a full disk cut it short
     assert torch.equal(soft_targets(), first)
     assert asked
     Trainer(a_run("sudoku", teachers["sudoku"], temperature=4.0), tmp_path)
-    assert len(list((cache / "soft_targets").glob("*"))) == 2
+    assert len(list((cache / "soft_targets").rglob("*.safetensors"))) == 2
 
 
-def test_a_kill_while_soft_targets_are_made_costs_one_symmetry(teachers, tmp_path, monkeypatch):
+def test_a_kill_while_soft_targets_are_made_costs_one_block(teachers, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     monkeypatch.setenv("FOCUS_CACHE", str(cache))
+    monkeypatch.setattr(distil, "_BLOCK", 2)
+    monkeypatch.setattr(distil, "_BATCH_ON_A_CPU", 1)
     task = TASKS["maze"]
     rows = task.pack(*task.generate(3, 0, 4, task.generator_modes[0]), augment=True)
     config = TeacherConfig(checkpoint=teachers["maze"])
@@ -204,9 +206,10 @@ def test_a_kill_while_soft_targets_are_made_costs_one_symmetry(teachers, tmp_pat
 
     with pytest.raises(KilledError):
         distil.soft_targets(task, rows, config, "cpu", kill)
-    assert seen == [0, 4, 8, 12]
+    assert seen == [0, 1, 2, 3]
     found = distil.soft_targets(task, rows, config, "cpu", lambda done, total: seen.append(done))
-    assert seen == [0, 4, 8, 12, 12, 16, 20, 24, 28]
+    assert seen == [0, 1, 2, 3, *range(2, 32)]
+    monkeypatch.undo()
     monkeypatch.setenv("FOCUS_CACHE", str(tmp_path / "fresh"))
     assert torch.equal(found, distil.soft_targets(task, rows, config, "cpu"))
 
