@@ -106,6 +106,12 @@ def by_file(name: str, sentence: str) -> str:
     return sentence.format(100 * (focus.mean() - random.mean()), own.sum())
 
 
+def third_by_file(name: str) -> str:
+    """What FOCUS solves of a file at a third of the length, in percent."""
+    own = by_source.of_file(figures("sudoku-test-sources"), name)
+    return f"{100 * by_source.solved('secondary-third', 'focus', own).mean():.1f}"
+
+
 def gain_at_best(method: str) -> float:
     """Points that hints are worth to their best checkpoints, in the mean of the seeds."""
     hinted, plain = (
@@ -125,6 +131,31 @@ def without_the_first(worse: str, unit: str = "") -> str:
 def effect(what: str, task: str) -> float:
     effects = {(v.claim.what, v.claim.task): v.effect for v in verdicts.verdicts()}
     return 100 * effects[what, task]
+
+
+def judged(what: str, task: str) -> str:
+    """The effect of a claim in points, with its interval."""
+    verdict = next(v for v in verdicts.verdicts() if v.claim.what == what and v.claim.task == task)
+    return signed(verdict.effect, verdict.low, verdict.high)
+
+
+def signed(effect: float, low: float, high: float) -> str:
+    """Points with their interval, as the tables have them."""
+    return f"{100 * effect:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+
+
+def bits_of_adapters() -> tuple[str, str]:
+    """Bits per token that trained and random adapters of SmolLM2 cost on reference solutions."""
+    study = figures("transfer-bits-smollm2-135m")
+    benchmarks = {row["benchmark"] for row in study["results"]}
+    assert {row["n"] for row in study["results"]} == {30}, "the first 30 items"
+    assert len(benchmarks) == 2, "of two benchmarks"
+    costs = {row["variant"]: [] for row in study["compared"]}
+    for row in study["compared"]:
+        costs[row["variant"]].append(row["bits_per_token"])
+    trained = [c for name, own in costs.items() if not name.startswith("null") for c in own]
+    random = [c for name, own in costs.items() if name.startswith("null") for c in own]
+    return f"{min(trained):.2g} to {max(trained):.2g} bits", f"{max(random):.1g}"
 
 
 def minutes_of_training() -> list[float]:
@@ -177,10 +208,12 @@ def words() -> list[tuple[Path, str]]:
     level = span([np.mean(list(full_length("primary", method, 16).values()))
                   for method in STUDIES["primary"].methods], 100)  # fmt: skip
     took = f"{span(minutes_of_training())} minutes"
-    recurrent = next(c.in_paper for c in verdicts.CLAIMS if c.worse == "recurrent")
-    lower = [
-        effect("restoring the memory helps", task) for task in ("sudoku", "maze")
-    ]  # fmt: skip
+    recurrent, random_claim, penalty = (
+        next(c for c in verdicts.CLAIMS if c.worse == worse and c.task == "sudoku")
+        for worse in ("recurrent", "random", "no-penalty")
+    )
+    trained_bits, random_bits = bits_of_adapters()
+    short = verdicts.stored_bits("methods-sudoku-quick")
     third = [
         share for method in ("focus", "energy-hard", "permuted")
         for share in full_length("secondary-third", method).values()
@@ -207,12 +240,11 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"{few[1500]:.0f} % of the validation puzzles at update 1,500 become"
                  f" {few[6000]:.0f} % at 6,000"),
         (SUDOKU, with_hints_from_1000()),
-        (README, "it has 79 % of the validation puzzles at K = 128"),
-        (RESULTS, "it has 79 % of the validation puzzles at K = 128"),
+        *((page, "it ends at 79 % (one seed, validation only)") for page in (README, RESULTS)),
         (SUDOKU, f"has {many[5376]:.0f} % at update 5,376 and {max(many.values()):.0f} at its"
                  " best"),
-        (README, f"it has {few[1500]:.0f} % at its best and {few[6000]:.0f} at the end"),
-        (RESULTS, f"without hints {few[1500]:.0f} % at its best and {few[6000]:.0f} at the end"),
+        (README, f"validation peaks at {few[1500]:.0f} % and ends at {few[6000]:.0f} %"),
+        (RESULTS, f"K = 128 peaks at {few[1500]:.0f} % and ends at {few[6000]:.0f} %"),
         (DEVIATIONS, f"{100 * np.mean(list(focus.values())):.1f} % at K = 128 in the mean of"
                      f" {_NUMBERS[len(focus)]} seeds at full length; the three that were also run"
                      f" unscaled have {100 * np.mean([focus[seed] for seed in unscaled]):.1f}"
@@ -231,14 +263,16 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
                  " Random, in every seed, and"
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
-        (README, f"FOCUS, Energy-Hard and permuted steps are at {selected} %"),
-        (RESULTS, f"FOCUS without a teacher have {replaying} % there in each of three seeds"),
+        (README, f"solve {selected} % of all test puzzles"),
+        (RESULTS, f"Energy-Hard and permuted steps are between {replaying.replace('to', 'and')} %"),
+        (RESULTS, f"{third_by_file('puzzles1_unbiased')} % of the unbiased puzzles and"
+                  f" {third_by_file('puzzles4_forum_hardest_1905')} % of those of the hardest"),
         (METHODS, f"All that replay have {replaying} % at K = 128"),
         (METHODS, f"One-step solves {one_step[0]:.1f} % with its one step (the paper: 0.5) and"
                   f" {one_step[1]:.1f} % with more"),
         (METHODS, f"a coin for each two is {lower_by(*coins)}"),
         (DEVIATIONS, f"A coin for each two is {lower_by(*coins)}"),
-        (RESULTS, by_file("puzzles4_forum_hardest_1905", "FOCUS is {:.1f} points above Random on"
+        (RESULTS, by_file("puzzles4_forum_hardest_1905", "is {:.1f} points above Random on"
                                                          " the {:,} puzzles of the hardest")),
         (RESULTS, by_file("puzzles1_unbiased", "and {:.1f} on the {:,} unbiased ones")),
         (SUDOKU, f"campaign, had {100 * rate('sudoku-teacher-primary', 16):.1f} %"),
@@ -246,36 +280,47 @@ def words() -> list[tuple[Path, str]]:
                  " 16 steps"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
-        (README, f"memory, {span(lower)} points lower on average in short runs"),
-        (README, f"gap of {recurrent:.0f} points to a plain recurrent run is not seen"),
-        (README, f"{full} % at K = 128 at full length"),
-        (README, f"and {scaled} % when gradients are scaled by 0.8 a step"),
-        (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean"),
-        (README, "the selection that helps, by"
-                 f" {effect('selection at the frontier helps', 'sudoku'):.1f} points"
-                 " with the penalty on both sides; the penalty's"
-                 f" {effect('the penalty helps', 'sudoku'):.1f} are undecided"),
+        (README, f"gap of {recurrent.in_paper:.0f} points to Recurrent** is not seen in short"
+                 f" runs: {judged(recurrent.what, 'sudoku').replace(' [', ' points [')}"),
+        (README, f"FOCUS solves {full} % of the Sudokus"),
+        (README, f"and {scaled} % when gradients are scaled by 0.8"),
+        (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean (the paper:"
+                 f" {random_claim.in_paper:.1f})"),
+        (README, f"without that seed it is {without_the_first('random').split()[0]}"),
+        (README, "comes from selection**"
+                 f" ({effect('selection at the frontier helps', 'sudoku'):+.1f} points); the"
+                 f" penalty ({effect('the penalty helps', 'sudoku'):+.1f}) is undecided"),
+        *((page, f"cost {trained_bits} per token") for page in (README, RESULTS)),
+        *((page, f"adapters of the same norms {word}at most {random_bits}")
+          for page, word in ((README, "cost "), (RESULTS, ""))),
+        (RESULTS, "(Energy-Hard on Sudoku by " + gain(
+            *(np.stack([short[m][seed][128] for seed in sorted(short[m])])
+              for m in ("focus", "energy-hard")), " points") + ")"),
         (METHODS, f"FOCUS is {listed(over(focus, unscaled))} points above the same seeds without"),
         (METHODS, f"FOCUS is ahead by {listed(over(focus, random))} points at K = 128"),
         (METHODS, f"missed by {float(published) - 100 * np.mean(list(focus.values())):.1f} points"
                   f" in the mean of {_NUMBERS[len(focus)]} seeds at K = 128"),
         (METHODS, f"no solved puzzle is lost up to K = 1,024, and {gained_without_loss(16)} are"
                   " gained after K = 16"),
-        (README, f"beside the paper's {published}"),
-        (RESULTS, f"reaches {full} %** of the Sudokus at K = 128"),
-        (RESULTS, "Random with one seed"
-                  f" {span(full_length('primary-unscaled', 'random').values(), 100)} %"),
-        (RESULTS, f"the one before it reaches {scaled} %**, and {longest} % at K = 1,024"),
-        (RESULTS, f"all methods solve {level} % at K = 16"),
+        (README, f"The paper has {published} %"),
+        (RESULTS, f"solves {full} % unscaled (three seeds; Random with one seed"
+                  f" {span(full_length('primary-unscaled', 'random').values(), 100)} %)"),
+        (RESULTS, f"and {scaled} % scaled (five seeds,"
+                  f" {100 * np.mean(list(focus.values())):.1f} in the mean)"),
+        (RESULTS, f"{longest} % are solved at K = 1,024"),
+        (RESULTS, f"where all solve {level} %"),
         (RESULTS, f"ahead of Random by {points('focus', 'random', 32):.1f} points at K = 32 and"
                   f" {points('focus', 'random'):.1f} at 128"),
         (RESULTS, f"worth {points('focus', 'random-penalty'):.1f} points with the penalty on both"
                   f" sides and {points('no-penalty', 'random'):.1f} without"),
-        (RESULTS, f"the penalty {points('focus', 'no-penalty'):.1f} at the frontier and"
+        (RESULTS, f"The penalty is worth {points('focus', 'no-penalty'):.1f} at the frontier,"
+                  f" where the paper has {penalty.in_paper:.1f}, and"
                   f" {points('random-penalty', 'random'):.1f} on random states"),
-        (README, f"({100 * np.mean(list(focus.values())):.1f} in the mean)"),
+        *((page, f"{100 * np.mean(list(unscaled.values())):.1f} and"
+                 f" {100 * np.mean(list(focus.values())):.1f} are of the last weights")
+          for page in (README, RESULTS)),
         (RESULTS, f"solves {100 * rate('sudoku-trm', 128):.1f} % at K = 128"),
-        (RESULTS, f"retries under symmetries leave {_NUMBERS[len(retried['left'])]} of"
+        (RESULTS, f"Retries under symmetries leave {_NUMBERS[len(retried['left'])]} of"
                   f" {retried['n']:,} puzzles"),
         (RESULTS, f"{early[0]} steps and {early[1]}, after {' and '.join(taken)} steps"),
         (RESULTS, f"the paper has {published} %"),
