@@ -7,6 +7,7 @@ import numpy as np
 from experiments import by_source, verdicts
 from experiments.results_page import curve
 from experiments.stored import figures, unpack
+from experiments.stored import points as with_interval
 from experiments.studies import STUDIES
 from focus.evaluation.statistics import effect_over_seeds
 from focus.model.solver import Solver
@@ -16,7 +17,11 @@ EVERY_KIND = ("none", "smollm2", "trm")
 ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
 DEVIATIONS = ROOT / "docs" / "deviations.md"
-METHODS, SUDOKU = (ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku"))
+METHODS, SUDOKU, SPEED = (
+    ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku", "speed")
+)
+_HARDEST, _UNBIASED = "puzzles4_forum_hardest_1905", "puzzles1_unbiased"
+_FEW_HARDEST = "puzzles5_forum_hardest_1905_11+"
 
 
 _NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -93,10 +98,40 @@ def coin(puzzles: int) -> np.ndarray:
     ])  # fmt: skip
 
 
-def lower_by(one: np.ndarray, other: np.ndarray) -> str:
-    """Points by which one is lower than the other, with the interval of the difference."""
-    points, low, high, _ = (100 * value for value in effect_over_seeds(one, other))
-    return f"{-points:.1f} points lower [{-high:.1f}, {-low:.1f}]"
+def hard_files(worse: str) -> str:
+    """FOCUS minus another method on the three hard files, at a third of the length."""
+    source, names = figures("sudoku-test-sources"), ("01_file1", _HARDEST, _FEW_HARDEST)
+    own = np.any([by_source.of_file(source, name) for name in names], 0)
+    pair = (by_source.solved("secondary-third", method, own) for method in ("focus", worse))
+    return with_interval(*effect_over_seeds(*pair)[:3])
+
+
+def unsolved(name: str) -> tuple[str, str, str]:
+    """What FOCUS and Random leave unsolved of a file, and by how much less it is, in percent."""
+    own = by_source.of_file(figures("sudoku-test-sources"), name)
+    focus, random = (
+        1 - by_source.solved("primary", method, own).mean() for method in ("focus", "random")
+    )
+    return f"{100 * focus:.1f}", f"{100 * random:.1f}", f"{100 * (1 - focus / random):.1f}"
+
+
+def nothing_left_to_replay(update: int) -> bool:
+    """Whether the runs with either coin solve nearly all training puzzles from an update on."""
+    runs = figures("campaign-coin-mini-sudoku")["runs"].values()
+    shares = [share for run in runs for at, share in run["training_exact"].items()
+              if int(at) >= update]  # fmt: skip
+    return min(shares) > 0.98
+
+
+def whole_runs() -> list[str]:
+    """Rows of the primary campaign's runs: how many shared the GPU, and what they took."""
+    seconds: dict[int, list[float]] = {}
+    for run in figures("campaign-primary")["runs"].values():
+        seconds.setdefault(run["together"], []).append(run["seconds"])
+    return [
+        f"| {together} | {np.mean(took):,.0f} | {np.mean(took) / 60 / together:.1f} |"
+        for together, took in sorted(seconds.items())
+    ]
 
 
 def by_file(name: str, sentence: str) -> str:
@@ -136,12 +171,12 @@ def effect(what: str, task: str) -> float:
 def judged(what: str, task: str) -> str:
     """The effect of a claim in points, with its interval."""
     verdict = next(v for v in verdicts.verdicts() if v.claim.what == what and v.claim.task == task)
-    return signed(verdict.effect, verdict.low, verdict.high)
+    return in_points(verdict.effect, verdict.low, verdict.high)
 
 
-def signed(effect: float, low: float, high: float) -> str:
-    """Points with their interval, as the tables have them."""
-    return f"{100 * effect:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+def in_points(effect: float, low: float, high: float) -> str:
+    """A signed difference with its interval, in a sentence."""
+    return with_interval(effect, low, high).replace(" [", " points [")
 
 
 def bits_of_adapters() -> tuple[str, str]:
@@ -224,7 +259,13 @@ def words() -> list[tuple[Path, str]]:
         100 * np.mean(list(full_length("secondary-third", "one-step", steps).values()))
         for steps in (1, 128)
     ]
-    coins = [coin(puzzles) for puzzles in (2, 16)]
+    coins = in_points(*effect_over_seeds(coin(2), coin(16))[:3])
+    assert nothing_left_to_replay(150)
+    taught = next(v for v in verdicts.verdicts() if v.claim.teacher and v.claim.task == "sudoku")
+    choices = [
+        np.mean(unpack(run["validation"]["128"], run["n_validation"]))
+        for run in figures("campaign-choices")["runs"].values()
+    ]
     published = f"{paper.source_rate('sudoku', paper.STUDIED, 'focus')}"
     eight = figures("campaign-primary")["runs"]["as-is-focus-4"]
     assert eight["together"] == 8
@@ -265,23 +306,37 @@ def words() -> list[tuple[Path, str]]:
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
         (README, f"solve {selected} % of all test puzzles"),
         (RESULTS, f"Energy-Hard and permuted steps are between {replaying.replace('to', 'and')} %"),
-        (RESULTS, f"{third_by_file('puzzles1_unbiased')} % of the unbiased puzzles and"
-                  f" {third_by_file('puzzles4_forum_hardest_1905')} % of those of the hardest"),
-        (METHODS, f"All that replay have {replaying} % at K = 128"),
+        (RESULTS, f"{third_by_file(_UNBIASED)} % of the unbiased puzzles and"
+                  f" {third_by_file(_HARDEST)} % of those of the hardest"),
+        (METHODS, f"The methods that replay have {replaying} % at K = 128"),
+        (METHODS, f"hard files the differences are {hard_files('energy-hard')} and"
+                  f" {hard_files('permuted')}"),
+        (METHODS, "leaves {} % instead of {} % ({} % fewer)".format(*unsolved(_UNBIASED))),
+        (METHODS, "large file {} instead of {} % ({} % fewer)".format(*unsolved(_HARDEST))),
+        (METHODS, "FOCUS minus FOCUS without a teacher is"
+                  f" {with_interval(taught.effect, taught.low, taught.high)}"),
+        (DEVIATIONS, f"FOCUS without: {in_points(taught.effect, taught.low, taught.high)}"),
+        (METHODS, f"{span(choices, 100, 1)} % of the validation puzzles at K = 128"),
+        *((SPEED, row) for row in whole_runs()),
         (METHODS, f"One-step solves {one_step[0]:.1f} % with its one step (the paper: 0.5) and"
                   f" {one_step[1]:.1f} % with more"),
-        (METHODS, f"a coin for each two is {lower_by(*coins)}"),
-        (DEVIATIONS, f"A coin for each two is {lower_by(*coins)}"),
-        (RESULTS, by_file("puzzles4_forum_hardest_1905", "is {:.1f} points above Random on"
+        (METHODS, f"with a coin for 16 is {coins}"),
+        (METHODS, "from update 150 on nearly all training puzzles are solved"),
+        (DEVIATIONS, f"A coin for each two puzzles: {coins}"),
+        (RESULTS, by_file(_HARDEST, "is {:.1f} points above Random on"
                                                          " the {:,} puzzles of the hardest")),
-        (RESULTS, by_file("puzzles1_unbiased", "and {:.1f} on the {:,} unbiased ones")),
-        (SUDOKU, f"campaign, had {100 * rate('sudoku-teacher-primary', 16):.1f} %"),
+        (RESULTS, by_file(_UNBIASED, "and {:.1f} on the {:,} unbiased ones")),
+        (SUDOKU, "earlier training by the same script solves"
+                 f" {100 * rate('sudoku-teacher-primary', 16):.1f} %"),
+        (METHODS, f"stored solves {100 * rate('sudoku-teacher-primary', 16):.1f} % of the test"),
+        (SUDOKU, f"language model solves {100 * rate('sudoku-none', 128):.1f} % at K = 128,"
+                 f" {100 * rate('sudoku-none', 256):.1f} at 256"),
         (SUDOKU, f"It solves {100 * rate('sudoku-teacher', 16):.1f} % of the test puzzles after"
                  " 16 steps"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
         (README, f"gap of {recurrent.in_paper:.0f} points to Recurrent** is not seen in short"
-                 f" runs: {judged(recurrent.what, 'sudoku').replace(' [', ' points [')}"),
+                 f" runs: {judged(recurrent.what, 'sudoku')}"),
         (README, f"FOCUS solves {full} % of the Sudokus"),
         (README, f"and {scaled} % when gradients are scaled by 0.8"),
         (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean (the paper:"
@@ -296,10 +351,10 @@ def words() -> list[tuple[Path, str]]:
         (RESULTS, "(Energy-Hard on Sudoku by " + gain(
             *(np.stack([short[m][seed][128] for seed in sorted(short[m])])
               for m in ("focus", "energy-hard")), " points") + ")"),
-        (METHODS, f"FOCUS is {listed(over(focus, unscaled))} points above the same seeds without"),
-        (METHODS, f"FOCUS is ahead by {listed(over(focus, random))} points at K = 128"),
-        (METHODS, f"missed by {float(published) - 100 * np.mean(list(focus.values())):.1f} points"
-                  f" in the mean of {_NUMBERS[len(focus)]} seeds at K = 128"),
+        (METHODS, f"scaling gains {listed(over(focus, unscaled))} points"),
+        (METHODS, f"At K = 128 FOCUS is ahead by {listed(over(focus, random))} points"),
+        (METHODS, f"In the mean of {_NUMBERS[len(focus)]} seeds FOCUS is"
+                  f" {float(published) - 100 * np.mean(list(focus.values())):.1f} points below"),
         (METHODS, f"no solved puzzle is lost up to K = 1,024, and {gained_without_loss(16)} are"
                   " gained after K = 16"),
         (README, f"The paper has {published} %"),
