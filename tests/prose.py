@@ -7,6 +7,7 @@ import numpy as np
 from experiments import by_source, verdicts
 from experiments.results_page import curve
 from experiments.stored import figures, unpack
+from experiments.stored import points as with_interval
 from experiments.studies import STUDIES
 from focus.evaluation.statistics import effect_over_seeds
 from focus.model.solver import Solver
@@ -16,7 +17,11 @@ EVERY_KIND = ("none", "smollm2", "trm")
 ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
 DEVIATIONS = ROOT / "docs" / "deviations.md"
-METHODS, SUDOKU = (ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku"))
+METHODS, SUDOKU, SPEED = (
+    ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku", "speed")
+)
+_HARDEST, _UNBIASED = "puzzles4_forum_hardest_1905", "puzzles1_unbiased"
+_FEW_HARDEST = "puzzles5_forum_hardest_1905_11+"
 
 
 _NUMBERS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
@@ -93,10 +98,40 @@ def coin(puzzles: int) -> np.ndarray:
     ])  # fmt: skip
 
 
-def lower_by(one: np.ndarray, other: np.ndarray) -> str:
-    """Points by which one is lower than the other, with the interval of the difference."""
-    points, low, high, _ = (100 * value for value in effect_over_seeds(one, other))
-    return f"{-points:.1f} points lower [{-high:.1f}, {-low:.1f}]"
+def hard_files(worse: str) -> str:
+    """FOCUS minus another method on the three hard files, at a third of the length."""
+    source, names = figures("sudoku-test-sources"), ("01_file1", _HARDEST, _FEW_HARDEST)
+    own = np.any([by_source.of_file(source, name) for name in names], 0)
+    pair = (by_source.solved("secondary-third", method, own) for method in ("focus", worse))
+    return with_interval(*effect_over_seeds(*pair)[:3])
+
+
+def unsolved(name: str) -> tuple[str, str, str]:
+    """What FOCUS and Random leave unsolved of a file, and by how much less it is, in percent."""
+    own = by_source.of_file(figures("sudoku-test-sources"), name)
+    focus, random = (
+        1 - by_source.solved("primary", method, own).mean() for method in ("focus", "random")
+    )
+    return f"{100 * focus:.1f}", f"{100 * random:.1f}", f"{100 * (1 - focus / random):.1f}"
+
+
+def nothing_left_to_replay(update: int) -> bool:
+    """Whether the runs with either coin solve nearly all training puzzles from an update on."""
+    runs = figures("campaign-coin-mini-sudoku")["runs"].values()
+    shares = [share for run in runs for at, share in run["training_exact"].items()
+              if int(at) >= update]  # fmt: skip
+    return min(shares) > 0.98
+
+
+def whole_runs() -> list[str]:
+    """Rows of the primary campaign's runs: how many shared the GPU, and what they took."""
+    seconds: dict[int, list[float]] = {}
+    for run in figures("campaign-primary")["runs"].values():
+        seconds.setdefault(run["together"], []).append(run["seconds"])
+    return [
+        f"| {together} | {np.mean(took):,.0f} | {np.mean(took) / 60 / together:.1f} |"
+        for together, took in sorted(seconds.items())
+    ]
 
 
 def by_file(name: str, sentence: str) -> str:
@@ -104,6 +139,12 @@ def by_file(name: str, sentence: str) -> str:
     own = by_source.of_file(figures("sudoku-test-sources"), name)
     focus, random = (by_source.solved("primary", method, own) for method in ("focus", "random"))
     return sentence.format(100 * (focus.mean() - random.mean()), own.sum())
+
+
+def third_by_file(name: str) -> str:
+    """What FOCUS solves of a file at a third of the length, in percent."""
+    own = by_source.of_file(figures("sudoku-test-sources"), name)
+    return f"{100 * by_source.solved('secondary-third', 'focus', own).mean():.1f}"
 
 
 def gain_at_best(method: str) -> float:
@@ -125,6 +166,31 @@ def without_the_first(worse: str, unit: str = "") -> str:
 def effect(what: str, task: str) -> float:
     effects = {(v.claim.what, v.claim.task): v.effect for v in verdicts.verdicts()}
     return 100 * effects[what, task]
+
+
+def judged(what: str, task: str) -> str:
+    """The effect of a claim in points, with its interval."""
+    verdict = next(v for v in verdicts.verdicts() if v.claim.what == what and v.claim.task == task)
+    return in_points(verdict.effect, verdict.low, verdict.high)
+
+
+def in_points(effect: float, low: float, high: float) -> str:
+    """A signed difference with its interval, in a sentence."""
+    return with_interval(effect, low, high).replace(" [", " points [")
+
+
+def bits_of_adapters() -> tuple[str, str]:
+    """Bits per token that trained and random adapters of SmolLM2 cost on reference solutions."""
+    study = figures("transfer-bits-smollm2-135m")
+    benchmarks = {row["benchmark"] for row in study["results"]}
+    assert {row["n"] for row in study["results"]} == {30}, "the first 30 items"
+    assert len(benchmarks) == 2, "of two benchmarks"
+    costs = {row["variant"]: [] for row in study["compared"]}
+    for row in study["compared"]:
+        costs[row["variant"]].append(row["bits_per_token"])
+    trained = [c for name, own in costs.items() if not name.startswith("null") for c in own]
+    random = [c for name, own in costs.items() if name.startswith("null") for c in own]
+    return f"{min(trained):.2g} to {max(trained):.2g} bits", f"{max(random):.1g}"
 
 
 def minutes_of_training() -> list[float]:
@@ -177,10 +243,12 @@ def words() -> list[tuple[Path, str]]:
     level = span([np.mean(list(full_length("primary", method, 16).values()))
                   for method in STUDIES["primary"].methods], 100)  # fmt: skip
     took = f"{span(minutes_of_training())} minutes"
-    recurrent = next(c.in_paper for c in verdicts.CLAIMS if c.worse == "recurrent")
-    lower = [
-        effect("restoring the memory helps", task) for task in ("sudoku", "maze")
-    ]  # fmt: skip
+    recurrent, random_claim, penalty = (
+        next(c for c in verdicts.CLAIMS if c.worse == worse and c.task == "sudoku")
+        for worse in ("recurrent", "random", "no-penalty")
+    )
+    trained_bits, random_bits = bits_of_adapters()
+    short = verdicts.stored_bits("methods-sudoku-quick")
     third = [
         share for method in ("focus", "energy-hard", "permuted")
         for share in full_length("secondary-third", method).values()
@@ -191,7 +259,13 @@ def words() -> list[tuple[Path, str]]:
         100 * np.mean(list(full_length("secondary-third", "one-step", steps).values()))
         for steps in (1, 128)
     ]
-    coins = [coin(puzzles) for puzzles in (2, 16)]
+    coins = in_points(*effect_over_seeds(coin(2), coin(16))[:3])
+    assert nothing_left_to_replay(150)
+    taught = next(v for v in verdicts.verdicts() if v.claim.teacher and v.claim.task == "sudoku")
+    choices = [
+        np.mean(unpack(run["validation"]["128"], run["n_validation"]))
+        for run in figures("campaign-choices")["runs"].values()
+    ]
     published = f"{paper.source_rate('sudoku', paper.STUDIED, 'focus')}"
     eight = figures("campaign-primary")["runs"]["as-is-focus-4"]
     assert eight["together"] == 8
@@ -207,18 +281,20 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"{few[1500]:.0f} % of the validation puzzles at update 1,500 become"
                  f" {few[6000]:.0f} % at 6,000"),
         (SUDOKU, with_hints_from_1000()),
-        (README, "it has 79 % of the validation puzzles at K = 128"),
-        (RESULTS, "it has 79 % of the validation puzzles at K = 128"),
+        *((page, "it ends at 79 % (one seed, validation only)") for page in (README, RESULTS)),
         (SUDOKU, f"has {many[5376]:.0f} % at update 5,376 and {max(many.values()):.0f} at its"
                  " best"),
-        (README, f"it has {few[1500]:.0f} % at its best and {few[6000]:.0f} at the end"),
-        (RESULTS, f"without hints {few[1500]:.0f} % at its best and {few[6000]:.0f} at the end"),
+        (README, f"validation peaks at {few[1500]:.0f} % and ends at {few[6000]:.0f} %"),
+        (RESULTS, f"K = 128 peaks at {few[1500]:.0f} % and ends at {few[6000]:.0f} %"),
         (DEVIATIONS, f"{100 * np.mean(list(focus.values())):.1f} % at K = 128 in the mean of"
                      f" {_NUMBERS[len(focus)]} seeds at full length; the three that were also run"
                      f" unscaled have {100 * np.mean([focus[seed] for seed in unscaled]):.1f}"
                      f" instead of {100 * np.mean(list(unscaled.values())):.1f}"),
         (RESULTS, f"Without seed 1 FOCUS is {without_the_first('random', ' points')} above Random,"
                   f" and selection is worth {without_the_first('random-penalty')}"),
+        (RESULTS, "seed 1 of FOCUS had gained {:.0f} points by it, which the rule did not foresee;"
+                  " seeds 2 and 3, run afterwards, gain {:.0f} and {:.0f}".format(
+                      *(100 * gained for gained in over(focus, unscaled)))),
         (RESULTS, f"has Random {100 * -over(unscaled, unscaled_random)[0]:.1f} points ahead"),
         (README, f"has Random ahead by {100 * -over(unscaled, unscaled_random)[0]:.1f}"),
         (SUDOKU, f"Hints are worth {gain(hinted, small('hundred', 'focus'), ' points')} to FOCUS"
@@ -231,51 +307,78 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
                  " Random, in every seed, and"
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
-        (README, f"FOCUS, Energy-Hard and permuted steps are at {selected} %"),
-        (RESULTS, f"FOCUS without a teacher have {replaying} % there in each of three seeds"),
-        (METHODS, f"All that replay have {replaying} % at K = 128"),
+        (README, f"solve {selected} % of all test puzzles"),
+        (RESULTS, f"Energy-Hard and permuted steps are between {replaying.replace('to', 'and')} %"),
+        (RESULTS, f"{third_by_file(_UNBIASED)} % of the unbiased puzzles and"
+                  f" {third_by_file(_HARDEST)} % of those of the hardest"),
+        (METHODS, f"The methods that replay have {replaying} % at K = 128"),
+        (METHODS, f"hard files the differences are {hard_files('energy-hard')} and"
+                  f" {hard_files('permuted')}"),
+        (METHODS, "leaves {} % instead of {} % ({} % fewer)".format(*unsolved(_UNBIASED))),
+        (METHODS, "large file {} instead of {} % ({} % fewer)".format(*unsolved(_HARDEST))),
+        (METHODS, "FOCUS minus FOCUS without a teacher is"
+                  f" {with_interval(taught.effect, taught.low, taught.high)}"),
+        (DEVIATIONS, f"FOCUS without: {in_points(taught.effect, taught.low, taught.high)}"),
+        (METHODS, f"{span(choices, 100, 1)} % of the validation puzzles at K = 128"),
+        *((SPEED, row) for row in whole_runs()),
         (METHODS, f"One-step solves {one_step[0]:.1f} % with its one step (the paper: 0.5) and"
                   f" {one_step[1]:.1f} % with more"),
-        (METHODS, f"a coin for each two is {lower_by(*coins)}"),
-        (DEVIATIONS, f"A coin for each two is {lower_by(*coins)}"),
-        (RESULTS, by_file("puzzles4_forum_hardest_1905", "FOCUS is {:.1f} points above Random on"
+        (METHODS, f"with a coin for 16 is {coins}"),
+        (METHODS, "from update 150 on nearly all training puzzles are solved"),
+        (DEVIATIONS, f"A coin for each two puzzles: {coins}"),
+        (RESULTS, by_file(_HARDEST, "is {:.1f} points above Random on"
                                                          " the {:,} puzzles of the hardest")),
-        (RESULTS, by_file("puzzles1_unbiased", "and {:.1f} on the {:,} unbiased ones")),
-        (SUDOKU, f"campaign, had {100 * rate('sudoku-teacher-primary', 16):.1f} %"),
+        (RESULTS, by_file(_UNBIASED, "and {:.1f} on the {:,} unbiased ones")),
+        (SUDOKU, "earlier training by the same script solves"
+                 f" {100 * rate('sudoku-teacher-primary', 16):.1f} %"),
+        (METHODS, f"stored solves {100 * rate('sudoku-teacher-primary', 16):.1f} % of the test"),
+        (SUDOKU, f"language model solves {100 * rate('sudoku-none', 128):.1f} % at K = 128,"
+                 f" {100 * rate('sudoku-none', 256):.1f} % at 256"),
         (SUDOKU, f"It solves {100 * rate('sudoku-teacher', 16):.1f} % of the test puzzles after"
                  " 16 steps"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
-        (README, f"memory, {span(lower)} points lower on average in short runs"),
-        (README, f"gap of {recurrent:.0f} points to a plain recurrent run is not seen"),
-        (README, f"{full} % at K = 128 at full length"),
-        (README, f"and {scaled} % when gradients are scaled by 0.8 a step"),
-        (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean"),
-        (README, "the selection that helps, by"
-                 f" {effect('selection at the frontier helps', 'sudoku'):.1f} points"
-                 " with the penalty on both sides; the penalty's"
-                 f" {effect('the penalty helps', 'sudoku'):.1f} are undecided"),
-        (METHODS, f"FOCUS is {listed(over(focus, unscaled))} points above the same seeds without"),
-        (METHODS, f"FOCUS is ahead by {listed(over(focus, random))} points at K = 128"),
-        (METHODS, f"missed by {float(published) - 100 * np.mean(list(focus.values())):.1f} points"
-                  f" in the mean of {_NUMBERS[len(focus)]} seeds at K = 128"),
+        (README, f"gap of {recurrent.in_paper:.0f} points to a recurrent run** with a loss on its"
+                 f" last step is not seen in short runs: {judged(recurrent.what, 'sudoku')}"),
+        (README, f"FOCUS solves {full} % of the Sudokus"),
+        (README, f"and {scaled} % when gradients are scaled by 0.8"),
+        (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean (the paper:"
+                 f" {random_claim.in_paper:.1f})"),
+        (README, f"without that seed it is {without_the_first('random').split()[0]}"),
+        (README, "comes from selection**"
+                 f" ({effect('selection at the frontier helps', 'sudoku'):+.1f} points); the"
+                 f" penalty ({effect('the penalty helps', 'sudoku'):+.1f}) is undecided"),
+        *((page, f"cost {trained_bits} per token") for page in (README, RESULTS)),
+        *((page, f"adapters of the same norms {word}at most {random_bits}")
+          for page, word in ((README, "cost "), (RESULTS, ""))),
+        (RESULTS, "(Energy-Hard on Sudoku by " + gain(
+            *(np.stack([short[m][seed][128] for seed in sorted(short[m])])
+              for m in ("focus", "energy-hard")), " points") + ")"),
+        (METHODS, f"scaling gains {listed(over(focus, unscaled))} points"),
+        (METHODS, f"At K = 128 FOCUS is ahead by {listed(over(focus, random))} points"),
+        (METHODS, f"In the mean of {_NUMBERS[len(focus)]} seeds FOCUS is"
+                  f" {float(published) - 100 * np.mean(list(focus.values())):.1f} points below"),
         (METHODS, f"no solved puzzle is lost up to K = 1,024, and {gained_without_loss(16)} are"
                   " gained after K = 16"),
-        (README, f"beside the paper's {published}"),
-        (RESULTS, f"reaches {full} %** of the Sudokus at K = 128"),
-        (RESULTS, "Random with one seed"
-                  f" {span(full_length('primary-unscaled', 'random').values(), 100)} %"),
-        (RESULTS, f"the one before it reaches {scaled} %**, and {longest} % at K = 1,024"),
-        (RESULTS, f"all methods solve {level} % at K = 16"),
+        (README, f"The paper has {published} %"),
+        (RESULTS, f"solves {full} % unscaled (three seeds; Random with one seed"
+                  f" {span(full_length('primary-unscaled', 'random').values(), 100)} %)"),
+        (RESULTS, f"and {scaled} % scaled (five seeds,"
+                  f" {100 * np.mean(list(focus.values())):.1f} in the mean)"),
+        (RESULTS, f"{longest} % are solved at K = 1,024"),
+        (RESULTS, f"where all solve {level} %"),
         (RESULTS, f"ahead of Random by {points('focus', 'random', 32):.1f} points at K = 32 and"
                   f" {points('focus', 'random'):.1f} at 128"),
         (RESULTS, f"worth {points('focus', 'random-penalty'):.1f} points with the penalty on both"
                   f" sides and {points('no-penalty', 'random'):.1f} without"),
-        (RESULTS, f"the penalty {points('focus', 'no-penalty'):.1f} at the frontier and"
+        (RESULTS, f"The penalty is worth {points('focus', 'no-penalty'):.1f} at the frontier,"
+                  f" where the paper has {penalty.in_paper:.1f}, and"
                   f" {points('random-penalty', 'random'):.1f} on random states"),
-        (README, f"({100 * np.mean(list(focus.values())):.1f} in the mean)"),
+        *((page, f"{100 * np.mean(list(unscaled.values())):.1f} and"
+                 f" {100 * np.mean(list(focus.values())):.1f} are of the last weights")
+          for page in (README, RESULTS)),
         (RESULTS, f"solves {100 * rate('sudoku-trm', 128):.1f} % at K = 128"),
-        (RESULTS, f"retries under symmetries leave {_NUMBERS[len(retried['left'])]} of"
+        (RESULTS, f"Retries under symmetries leave {_NUMBERS[len(retried['left'])]} of"
                   f" {retried['n']:,} puzzles"),
         (RESULTS, f"{early[0]} steps and {early[1]}, after {' and '.join(taken)} steps"),
         (RESULTS, f"the paper has {published} %"),

@@ -12,6 +12,7 @@ from docs import cli_reference
 from experiments import compared, results_page, stored
 from experiments.stored import RESULTS
 from focus.evaluation.statistics import effect_over_seeds
+from focus.serialization import FORMAT
 from tests import prose
 
 ROOT = Path(__file__).parents[1]
@@ -79,6 +80,12 @@ def test_the_help_of_the_package_names_what_is_there():
     for method in ("from_pretrained", "solve", "trajectory"):
         assert f".{method}(" in (focus.__doc__ or "")
         assert hasattr(focus.Solver, method)
+
+
+def test_the_page_on_compatibility_names_the_format():
+    page = (DOCS / "compatibility.md").read_text()
+    assert f"the format number (now {FORMAT})" in page
+    assert f"Format {FORMAT} has" in page
 
 
 def test_sentences_have_the_stored_figures():
