@@ -5,7 +5,7 @@ may lie the run's metrics.jsonl.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Evaluated:
     symmetry_retries: int = 0  # further tries of puzzles that were not solved
     early_stop: bool = False  # whether puzzles that obeyed the rules took no further steps
     letter: str = ""  # of its setting, where a report holds several
+    chosen: int | None = None  # K with the highest exact rate on validation puzzles
 
     @property
     def task(self) -> str:
@@ -132,7 +133,7 @@ class Transferred:
 
 def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferred]]:
     """All evaluations and comparisons under some folders, in the order of their paths."""
-    evaluated, transferred = [], []
+    evaluated, validated, transferred = [], [], []
     seen: set[Path] = set()  # folders may lie in each other
     for path in paths:
         if not path.is_dir():
@@ -149,14 +150,30 @@ def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferr
                         stored["compared"], stored["average"],
                     )
                 )  # fmt: skip
-            elif (file.parent / "config.json").is_file() and stored.get("split") in _HELD_OUT:
-                evaluated.append(_evaluated(file, stored))
+            elif (file.parent / "config.json").is_file():
+                if stored.get("split") in _HELD_OUT:
+                    evaluated.append(_evaluated(file, stored))
+                elif stored["split"] == "validation":
+                    validated.append(_evaluated(file, stored))
     if not evaluated and not transferred:
         raise UserError(
             f"nothing to report on in {', '.join(map(str, paths))}: evaluate runs on their test "
             "puzzles with focus eval RUN --out RUN/eval"
         )
-    return evaluated, transferred
+    return [_with_chosen(run, validated) for run in evaluated], transferred
+
+
+def _with_chosen(run: Evaluated, validated: Sequence[Evaluated]) -> Evaluated:
+    """The run with the K that its own evaluation on validation puzzles chooses, if there is one."""
+    for one in validated:
+        if one.config == run.config and _setting(one) == _setting(run):
+            best = max(sorted(one.results), key=lambda k: one.results[k]["exact"])  # ties: smaller
+            return replace(run, chosen=best)
+    return run
+
+
+def _setting(run: Evaluated) -> tuple[str, int, bool]:
+    return run.control, run.symmetry_retries, run.early_stop
 
 
 def _lines(path: Path, wanted: dict[str, Any]) -> list[dict]:

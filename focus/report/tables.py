@@ -141,14 +141,21 @@ baseline_table = _study(
 
 
 def depth_table(runs: Sequence[Evaluated]) -> Table:
-    """Exact rate by the number of steps K."""
+    """Exact rate by the number of steps K, and at the K that validation puzzles choose."""
     shown = [run for run in runs if run.control == "none" and len(run.results) > 1]
     steps = sorted({k for run in shown for k in run.results})
+    chosen = ["chosen K"] * any(run.chosen for run in shown)
     table = Table(
-        "depth", "Exact solve rate by number of updates, %", ["run", *(f"K = {k}" for k in steps)]
-    )
+        "depth", "Exact solve rate by number of steps, %",
+        ["run", *(f"K = {k}" for k in steps), *chosen],
+    )  # fmt: skip
     for run in shown:
-        table.rows.append([f"{run.task}, {label(run)}", *(run.rate(k) for k in steps)])
+        cells = [*(run.rate(k) for k in steps), *([run.chosen] if chosen else [])]
+        table.rows.append([f"{run.task}, {label(run)}", *cells])
+    if chosen:
+        table.notes.append(
+            "Chosen K: the one with the highest rate on validation puzzles, the smallest of equals."
+        )
     return table
 
 

@@ -103,7 +103,7 @@ _BILLIONS = {
     "none": 0.0, "tiny-llama": 0.0, "smollm2-135m": 0.135, "qwen3-1.7b": 1.7, "qwen3-4b": 4.0,
     "qwen3-8b": 8.0, "llama-3.2-3b": 3.2, "llama-3.1-8b": 8.0,
 }  # fmt: skip
-_PROMPT = {"sudoku": 167, "maze": 960}
+_PROMPT = {"sudoku": 87, "maze": 960}
 _UPDATER_SECONDS = {"sudoku": 0.012, "maze": 0.03}  # of a small mini-batch, launches and all
 # A language model in training on one H200, by the rates of 0.5 to 8 billion weights
 # (docs/measured/speed.md): operations a second, and seconds of a mini-batch besides.
@@ -137,7 +137,10 @@ def _jobs(
         for backbone in ("none", *(scale.studied if target in _STUDIES else ())):
             for method in free:
                 for seed in seeds:
-                    yield _run(scale, task, backbone, method, seed, out, data)
+                    run = _run(scale, task, backbone, method, seed, out, data)
+                    yield run
+                    if target == "depth":
+                        yield _test(run, scale, task, out, "validation", "--split", "validation")
         if target == "baselines":
             yield _trm(scale, task, out, data)
         for backbone in scale.backbones:
@@ -145,7 +148,8 @@ def _jobs(
                 run = _run(scale, task, backbone, method, scale.seeds[0], out, data)
                 yield run
                 if target == "controls":
-                    yield from _controls(run, scale, task, out)
+                    for control in _CONTROLS:
+                        yield _test(run, scale, task, out, control, "--control", control)
     if target in ("transfer", "aime"):
         for backbone in scale.backbones:
             yield _transfer(scale, backbone, out, data, allow_code)
@@ -191,16 +195,15 @@ def _pairs(flags: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(flags[::2], flags[1::2], strict=True))
 
 
-def _controls(run: Job, scale: Scale, task: str, out: Path) -> Iterator[Job]:
-    for control in _CONTROLS:
-        name = f"{run.name}-{control}"
-        folder = out / "runs" / run.name
-        words = (
-            "eval", str(folder), "--steps", scale.steps[task], *scale.test, "--control", control,
-            "--out", str(folder / control),
-        )  # fmt: skip
-        hours = _SMALL_HOURS if scale.test else _TEST_HOURS
-        yield Job(name, (words,), _stamp(out, name), hours, (run.name,))
+def _test(run: Job, scale: Scale, task: str, out: Path, what: str, *flags: str) -> Job:
+    """One more evaluation of a run."""
+    name, folder = f"{run.name}-{what}", out / "runs" / run.name
+    words = (
+        "eval", str(folder), "--steps", scale.steps[task], *scale.test, *flags,
+        "--out", str(folder / what),
+    )  # fmt: skip
+    hours = _SMALL_HOURS if scale.test else _TEST_HOURS
+    return Job(name, (words,), _stamp(out, name), hours, (run.name,))
 
 
 def _transfer(scale: Scale, backbone: str, out: Path, data: str | None, allow_code: bool) -> Job:

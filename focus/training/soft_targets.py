@@ -112,7 +112,8 @@ def _load(folder: Path, task: Task, config: TeacherConfig, device: str) -> Solve
     )
     if ours != theirs:
         raise UserError(
-            f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}; {WITHOUT_TEACHER}"
+            f"teacher.checkpoint: {config.checkpoint} solves {theirs}, this run {ours}; "
+            f"{WITHOUT_TEACHER}"
         )
     if device != "cpu":
         teacher.compile_parts()

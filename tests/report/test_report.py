@@ -16,7 +16,14 @@ from focus.report import paper
 from focus.report.comparable import letter_settings
 from focus.report.runs import find_results
 from focus.report.table import GAP, Quoted, Rate, Table
-from focus.report.tables import all_tables, control_table, curation_table, label, seed_table
+from focus.report.tables import (
+    all_tables,
+    control_table,
+    curation_table,
+    depth_table,
+    label,
+    seed_table,
+)
 from focus.serialization import to_json
 from focus.tasks import Maze
 from focus.tasks.drawing import MISSING, WALL
@@ -59,6 +66,23 @@ def test_a_method_is_what_the_run_stores(tmp_path):
     runs, _ = find_results([tmp_path])
     assert [run.method for run in runs] == ["random", "deep-supervision", "mine"]
     assert [label(run).split(",")[0] for run in runs] == ["Random", "Deep supervision", "mine"]
+
+
+def test_the_number_of_steps_is_chosen_on_validation_puzzles(tmp_path):
+    """The smaller of equals, whatever the test puzzles say; by the run's own evaluation alone."""
+    chosen, other = a_run("sudoku/none/focus"), a_run("sudoku/none/focus", seed=2)
+    tests = {64: [True, False], 128: [True, True]}
+    store(tmp_path / "a" / "eval", chosen, tests, split="test")
+    store(tmp_path / "b" / "eval", other, tests, split="test")
+    validation = {64: [True, True], 128: [True, True], 256: [False, True]}
+    store(tmp_path / "a" / "validation", chosen, validation, split="validation")
+    retried = {64: [False, False], 128: [True, True]}
+    store(tmp_path / "a" / "more", chosen, retried, split="validation", symmetry_retries=4)
+    runs, _ = find_results([tmp_path])
+    assert [run.chosen for run in runs] == [64, None]
+    table = depth_table(runs)
+    assert table.headings == ["run", "K = 64", "K = 128", "chosen K"]
+    assert [row[-1] for row in table.rows] == [64, None]
 
 
 def test_the_papers_figures_are_those_of_the_paper(data_folder):

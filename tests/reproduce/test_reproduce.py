@@ -91,7 +91,7 @@ def test_a_job_with_other_flags_is_another_job(tmp_path):
 def test_where_everything_fails_the_failures_are_named(tmp_path, capsys):
     words = ["reproduce", "depth", "--data", "/nonexistent", "--out", str(tmp_path / "out")]
     assert main(words) == 1
-    assert "4 jobs failed: sudoku-none-focus-1" in capsys.readouterr().err
+    assert "8 jobs failed: sudoku-none-focus-1" in capsys.readouterr().err
 
 
 def test_slurm_jobs_run_through_submitits_local_executor(tmp_path):
@@ -147,7 +147,7 @@ def test_runs_are_made_once_and_reported(tmp_path, monkeypatch, capsys):
     before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()}
     capsys.readouterr()
     assert main(words) == 0
-    assert "all 2 jobs are done" in capsys.readouterr().out
+    assert "all 4 jobs are done" in capsys.readouterr().out
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
