@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from experiments.stored import RESULTS, figures, markdown, rate
+from experiments.stored import RESULTS, markdown, rate, stored_results
 from focus.model.solver import Solver
 from focus.report.plots import PALETTE
 
@@ -49,7 +49,7 @@ def symmetry_retries() -> str:
 
 
 def _reached(name: str) -> Iterator[Reached]:
-    stored = figures(name)
+    stored = stored_results(name)
     for result in stored["test"]:
         yield Reached("plain", f"{result['steps']}", result, result["steps"])
     for result in stored.get("early_stop", ()):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS, command_line, one_line, this_device
+from experiments.stored import RESULTS, command_line, one_line, pack, this_device
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
@@ -87,7 +87,7 @@ def release(words: argparse.Namespace, folder: Path) -> None:
     figures = {**notes, "device": name, **_details(tested)}
     if words.early_stop:
         figures["early_stop"] = [
-            {**result.summary(), "exact_by_puzzle": _digits(result)}
+            {**result.summary(), "exact_by_puzzle": pack(result.exact)}
             for result in evaluate(model, table, words.early_stop, words.batch, early_stop=True)
         ]
     write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
@@ -101,14 +101,9 @@ def release(words: argparse.Namespace, folder: Path) -> None:
         print(json.dumps(result))
 
 
-def _digits(result: Evaluation) -> str:
-    """1 for each puzzle that is solved, else 0."""
-    return "".join("01"[int(hit)] for hit in result.exact)
-
-
 def _details(tested: list[Evaluation]) -> dict:
     """Which puzzles are solved at each K, and what each K changes over the one before it."""
-    exact = {str(r.steps): _digits(r) for r in tested}
+    exact = {str(r.steps): pack(r.exact) for r in tested}
     changes = []
     for before, after in pairwise(tested):
         difference, low, high = paired_difference(after.exact, before.exact)

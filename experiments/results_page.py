@@ -22,7 +22,7 @@ from experiments import mini_runs as small_runs
 from experiments import operations as computed
 from experiments import regime_tables as regime
 from experiments import verdicts as claims
-from experiments.stored import RESULTS, figures, markdown, rate, unpack
+from experiments.stored import RESULTS, markdown, rate, stored_results, unpack
 from experiments.transfer_tables import harness, transfer, transfer_bits, transfer_ends
 from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
 from focus.files import write_text
@@ -70,7 +70,7 @@ def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
 
 
 def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
-    stored = figures(name)
+    stored = stored_results(name)
     at = {result["steps"]: result for result in stored.get("test") or stored["results"]}
     return [what, _seconds(name), *(rate(at[k]) if k in at else "–" for k in steps)]
 
@@ -80,7 +80,7 @@ def _seconds(name: str) -> str:
 
     Those of a run that shared its GPU are not stored.
     """
-    lines, update = curve(name), figures(name).get("update")
+    lines, update = curve(name), stored_results(name).get("update")
     if "seconds" not in lines[-1]:
         return "–"
     end = lines[-1]["seconds"]
@@ -120,7 +120,7 @@ def maze_paths() -> str:
     names = {"valid": "valid path", "optimal": "shortest path", "path_f1": "path F1"}
     rows = [["solver", "K", *names.values()]]
     for solver in _MAZES:
-        for result in figures(solver)["test"]:
+        for result in stored_results(solver)["test"]:
             shares = [f"{100 * result[name]:.1f}" for name in names]
             rows.append([f"`{solver}`", str(result["steps"]), *shares])
     return markdown(rows)
@@ -128,7 +128,7 @@ def maze_paths() -> str:
 
 def maze_larger() -> str:
     """The same weights on mazes larger than those they were trained on."""
-    stored = figures("maze-larger")
+    stored = stored_results("maze-larger")
     tested = [(name, side) for name, sides in stored.items() for side in sides if side.isdigit()]
     steps = sorted({row["steps"] for name, side in tested for row in stored[name][side]})
     rows = [["solver", "side", "figure", *(f"K = {k}" for k in steps)]]
@@ -144,12 +144,12 @@ def maze_larger() -> str:
 
 def _at(name: str, steps: int) -> str:
     """A solver's exact rate at K."""
-    return rate(next(row for row in figures(name)["test"] if row["steps"] == steps))
+    return rate(next(row for row in stored_results(name)["test"] if row["steps"] == steps))
 
 
 def _mean(name: str, method: str, steps: int) -> str:
     """Mean rate of a method's seeds."""
-    rates = [100 * row["exact"] for row in compared.results(figures(name), method, steps)]
+    rates = [100 * row["exact"] for row in compared.results(stored_results(name), method, steps)]
     return f"{np.mean(rates):.1f} (mean of {len(rates)} seeds)"
 
 
@@ -179,7 +179,9 @@ def _few() -> tuple[str, str, str]:
 
 def _full_length(study: str) -> str:
     """FOCUS at the paper's length, K = 128."""
-    runs = [r for r in figures(f"campaign-{study}")["runs"].values() if r["method"] == "focus"]
+    runs = [
+        r for r in stored_results(f"campaign-{study}")["runs"].values() if r["method"] == "focus"
+    ]
     solved = [unpack(run["test"]["128"], run["n_test"]) for run in runs]
     if len(runs) > 1:
         return f"{100 * np.mean(solved):.1f} (mean of {len(runs)} seeds)"
@@ -243,17 +245,17 @@ def peers() -> str:
 
 def foundations() -> str:
     """Data and engines against the real files."""
-    return data_checks.table(figures("foundations"))
+    return data_checks.table(stored_results("foundations"))
 
 
 def sources() -> str:
     """What is solved, by the file that a puzzle comes from."""
-    return by_source.table(figures("sudoku-test-sources"))
+    return by_source.table(stored_results("sudoku-test-sources"))
 
 
 def mini_runs() -> str:
     """Small runs on a CPU."""
-    return small_runs.table(figures("mini-runs"))
+    return small_runs.table(stored_results("mini-runs"))
 
 
 def verdicts(task: str) -> str:
@@ -266,7 +268,7 @@ def changes(task: str) -> str:
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
     solvers = ("sudoku-smollm2", "sudoku-none", "sudoku-trm") if task == "sudoku" else _MAZES
     for name in solvers:
-        for change in figures(name)["changes"]:
+        for change in stored_results(name)["changes"]:
             gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
             interval = f"{low:+.1f} to {high:+.1f}"
             rows.append(
@@ -279,7 +281,7 @@ def controls() -> str:
     """The same weights with the language model's reading changed."""
     rows = [["solver", "K", "as trained", "R zeroed", "R shuffled", "adapter off", "‖ΔW‖ / ‖W‖"]]
     for name in ("sudoku-smollm2", "maze-smollm2"):
-        stored = figures(name)
+        stored = stored_results(name)
         changed = [stored["controls"][key] for key in ("zeroed", "shuffled", "adapter-off")]
         steps = changed[0]["steps"]
         plain = next(result for result in stored["test"] if result["steps"] == steps)
@@ -291,10 +293,10 @@ def controls() -> str:
 def with_and_without(task: str) -> str:
     """The language model's solver against the one without, puzzle by puzzle."""
     rows = [["K", "gain in points", "95 % interval", "McNemar's p"]]
-    ours, control = figures(f"{task}-smollm2"), figures(f"{task}-none")
+    ours, control = stored_results(f"{task}-smollm2"), stored_results(f"{task}-none")
     for result in ours["test"]:
         with_it, without = (
-            np.array([digit == "1" for digit in stored["exact_by_puzzle"][str(result["steps"])]])
+            unpack(stored["exact_by_puzzle"][str(result["steps"])], result["n"])
             for stored in (ours, control)
         )
         gain, low, high = (100 * value for value in paired_difference(with_it, without))
@@ -306,7 +308,7 @@ def with_and_without(task: str) -> str:
 
 def answer_decay() -> str:
     """One set of weights, trained without answer decay, revised with several decays."""
-    results = figures("answer-decay")["results"]
+    results = stored_results("answer-decay")["results"]
     steps = sorted({result["steps"] for result in results})
     rows = [["answer decay", *(f"K = {k}" for k in steps)]]
     for value in sorted({result["answer_decay"] for result in results}):
@@ -317,21 +319,21 @@ def answer_decay() -> str:
 
 def methods(name: str) -> str:
     """Methods at one budget, means over seeds; those with a teacher beside those without."""
-    stored = figures(f"methods-{name}")
+    stored = stored_results(f"methods-{name}")
     with_teacher = "teacher" in stored["budget"]
     plain = compared.stored_as(stored["budget"]["recipe"], with_teacher=False)
-    return compared.table(stored, figures(plain) if with_teacher else None)
+    return compared.table(stored, stored_results(plain) if with_teacher else None)
 
 
 def method_paths(name: str) -> str:
     """The paths that methods on mazes find."""
-    return compared.paths_table(figures(f"methods-{name}"))
+    return compared.paths_table(stored_results(f"methods-{name}"))
 
 
 def speed() -> str:
     """Throughput of the captured step."""
     rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
-    for what, timed in figures("bench-sudoku-quick").items():
+    for what, timed in stored_results("bench-sudoku-quick").items():
         if not isinstance(timed, dict):
             continue
         captured, base = timed["captured"], timed["captured"]["updates_per_second"]["base"]
@@ -350,7 +352,7 @@ def language_model_speed() -> str:
     """Base updates with a language model of random weights inside the captured update."""
     head = ["recipe", "updates/s", "share of the language model", "of the matrix rate"]
     rows = [[*head, "GiB used", "GiB estimated"]]
-    for timed in figures("bench-language-models")["results"]:
+    for timed in stored_results("bench-language-models")["results"]:
         captured = timed["captured"]
         rows.append(
             [
@@ -368,7 +370,7 @@ def stacks() -> str:
     rows = [["runs together", "updates/s of each, base", "updates/s in all", "gain", "K_p = 128"]]
     timed = {
         row.get("together", 1): row.get("captured", row)["updates_per_second"]
-        for row in figures("bench-stack")["results"]
+        for row in stored_results("bench-stack")["results"]
     }
     for together, rates in sorted(timed.items()):
         base, longest = (rates[key] for key in ("base", "K_p 128, h 8"))
@@ -384,7 +386,7 @@ def stacks() -> str:
 
 def selection() -> str:
     """What choosing a state costs over the steps from which it is chosen."""
-    ratios = figures("bench-select")["selection_over_its_steps"]
+    ratios = stored_results("bench-select")["selection_over_its_steps"]
     cells = [f"{ratio:.2f}x" for ratio in ratios.values()]
     return markdown([["stage", *ratios], ["over its steps", *cells]])
 
@@ -392,7 +394,7 @@ def selection() -> str:
 def speed_on_a_cpu() -> str:
     """Seconds to solve after loading, on two cores."""
     rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
-    for timed in figures("bench-cpu")["results"]:
+    for timed in stored_results("bench-cpu")["results"]:
         rows.append(
             [
                 f"`{timed['checkpoint']}`", str(timed["steps"]), f"{timed['seconds_one']:.1f}",

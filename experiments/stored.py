@@ -1,4 +1,4 @@
-"""What experiments share: stored figures, verdicts as bits, the name of the device, saved runs."""
+"""What experiments share: stored results, solved puzzles as bits, the device, saved runs."""
 
 import argparse
 import base64
@@ -25,8 +25,8 @@ from focus.training.puzzles import TrainingPuzzles
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
-def figures(name: str) -> dict:
-    """The figures docs/results/NAME.json."""
+def stored_results(name: str) -> dict:
+    """What docs/results/NAME.json holds."""
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from experiments import by_source, verdicts
 from experiments.results_page import curve
-from experiments.stored import figures, unpack
+from experiments.stored import stored_results as figures
+from experiments.stored import unpack
 from experiments.studies import STUDIES
 from focus.evaluation.statistics import effect_over_seeds
 from focus.model.solver import Solver
