@@ -4,11 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from experiments import gradient_noise as noise
-from experiments import one_step as single_steps
-from experiments.stored import markdown, points, rate, spread, stored_results, unpack
+from experiments.stored import markdown, points, rate_of, spread, stored_results, unpack
 from experiments.verdicts import stored_bits
-from focus.evaluation.statistics import effect_over_seeds, paired_difference, wilson_interval
+from focus.evaluation.statistics import effect_over_seeds, paired_difference
 
 Seeds = dict[int, dict[int, np.ndarray]]  # solved puzzles by seed and K
 # Choices that a table names otherwise.
@@ -41,8 +39,7 @@ def choices(study: str = "choices") -> str:
             if len(own) > 1:
                 cells.append(spread([bits.mean() for bits in solved]))
                 continue
-            low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
-            cells.append(f"{100 * solved[0].mean():.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+            cells.append(rate_of(solved[0]))
         rows.append([_named(choice), str(len(own)), *cells])
     return markdown(rows)
 
@@ -112,17 +109,9 @@ def memorised() -> str:
     rows = [["puzzles", "n", *(f"{run}, K = {k}" for run in runs for k in steps)]]
     kinds = [stored_results(name)["kinds"] for name in runs.values()]
     for name, kind in kinds[0].items():
-        rates = []
-        for solved in (unpack(one[name]["exact"][k], kind["n"]) for one in kinds for k in steps):
-            low, high = wilson_interval(int(solved.sum()), kind["n"])
-            rates.append(rate({"exact": solved.mean(), "low": low, "high": high}))
+        rates = [rate_of(unpack(one[name]["exact"][k], kind["n"])) for one in kinds for k in steps]
         rows.append([name, str(kind["n"]), *rates])
     return markdown(rows)
-
-
-def one_step() -> str:
-    """What a single step on chosen states is worth."""
-    return single_steps.table(stored_results("one-step"))
 
 
 def carried_on() -> str:
@@ -140,8 +129,3 @@ def carried_on() -> str:
             [name, f"{loss:.3f}", f"{by_loss:+.3f}", f"{100 * exact:.1f}", f"{100 * by_exact:+.1f}"]
         )
     return markdown(rows)
-
-
-def gradient_noise() -> str:
-    """How much of the mean gradient the gradient of one batch holds."""
-    return noise.table(stored_results("gradient-noise"))

@@ -9,22 +9,40 @@ replaced by the table of that name; some say of what, as `<!-- methods RUNS -->`
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import by_source, compared
-from experiments import foundations as data_checks
-from experiments import mini_runs as small_runs
-from experiments import operations as computed
+from experiments import (
+    answer_decay,
+    by_file,
+    compared,
+    foundations,
+    gradient_noise,
+    mini_runs,
+    one_step,
+    operations,
+    symmetry_retries,
+    verdicts,
+)
 from experiments import regime_tables as regime
-from experiments import verdicts as claims
-from experiments.stored import RESULTS, markdown, rate, stored_results, unpack
-from experiments.transfer_tables import harness, transfer, transfer_bits, transfer_ends
-from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
+from experiments import speed_tables as speed
+from experiments import transfer_tables as transfer
+from experiments.stored import (
+    RESULTS,
+    command_line,
+    markdown,
+    rate,
+    rate_of,
+    stored_results,
+    unpack,
+)
+from focus.evaluation.statistics import mcnemar, paired_difference
 from focus.files import write_text
 from focus.report import paper
 from focus.report.plots import PALETTE
@@ -185,8 +203,7 @@ def _full_length(study: str) -> str:
     solved = [unpack(run["test"]["128"], run["n_test"]) for run in runs]
     if len(runs) > 1:
         return f"{100 * np.mean(solved):.1f} (mean of {len(runs)} seeds)"
-    low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
-    return rate({"exact": float(solved[0].mean()), "low": low, "high": high})
+    return rate_of(solved[0])
 
 
 def summary() -> str:
@@ -228,7 +245,7 @@ def summary() -> str:
 
 def peers() -> str:
     """What others report, and ours from the same data or more."""
-    retried = computed.most_retries("sudoku-trm")
+    retried = symmetry_retries.most("sudoku-trm")
     ours = {
         f"`sudoku-trm`, early stop, {retried['symmetry_retries']} retries": (
             _MORE.split(" / ")[0], rate(retried), "–"),
@@ -241,26 +258,6 @@ def peers() -> str:
     rows = [["solver", "training puzzles", "Sudoku-Extreme", "Maze-Hard, exact"]]
     rows += [[who, *figures] for who, figures in (_PEERS | ours).items()]
     return markdown(rows)
-
-
-def foundations() -> str:
-    """Data and engines against the real files."""
-    return data_checks.table(stored_results("foundations"))
-
-
-def sources() -> str:
-    """What is solved, by the file that a puzzle comes from."""
-    return by_source.table(stored_results("sudoku-test-sources"))
-
-
-def mini_runs() -> str:
-    """Small runs on a CPU."""
-    return small_runs.table(stored_results("mini-runs"))
-
-
-def verdicts(task: str) -> str:
-    """The paper's claims, judged."""
-    return claims.table(task)
 
 
 def changes(task: str) -> str:
@@ -306,17 +303,6 @@ def with_and_without(task: str) -> str:
     return markdown(rows)
 
 
-def answer_decay() -> str:
-    """One set of weights, trained without answer decay, revised with several decays."""
-    results = stored_results("answer-decay")["results"]
-    steps = sorted({result["steps"] for result in results})
-    rows = [["answer decay", *(f"K = {k}" for k in steps)]]
-    for value in sorted({result["answer_decay"] for result in results}):
-        at = {result["steps"]: result for result in results if result["answer_decay"] == value}
-        rows.append([f"{value:g}", *(rate(at[k]) for k in steps)])
-    return markdown(rows)
-
-
 def methods(name: str) -> str:
     """Methods at one budget, means over seeds; those with a teacher beside those without."""
     stored = stored_results(f"methods-{name}")
@@ -330,89 +316,33 @@ def method_paths(name: str) -> str:
     return compared.paths_table(stored_results(f"methods-{name}"))
 
 
-def speed() -> str:
-    """Throughput of the captured step."""
-    rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
-    for what, timed in stored_results("bench-sudoku-quick").items():
-        if not isinstance(timed, dict):
-            continue
-        captured, base = timed["captured"], timed["captured"]["updates_per_second"]["base"]
-        ratio = f"{timed['captured_over_eager']:.1f}x" if "captured_over_eager" in timed else "–"
-        share = timed.get("share_of_matrix_rate")
-        rows.append(
-            [
-                what, f"{base:.1f}", f"{captured['puzzles_per_second']:,}", ratio,
-                f"{100 * share:.0f} %" if share else "–",
-            ]
-        )  # fmt: skip
-    return markdown(rows)
+def _of_a_file(table: Callable[[Any], str], name: str) -> str:
+    return table(stored_results(name))
 
 
-def language_model_speed() -> str:
-    """Base updates with a language model of random weights inside the captured update."""
-    head = ["recipe", "updates/s", "share of the language model", "of the matrix rate"]
-    rows = [[*head, "GiB used", "GiB estimated"]]
-    for timed in stored_results("bench-language-models")["results"]:
-        captured = timed["captured"]
-        rows.append(
-            [
-                f"`{timed['recipe']}`", f"{captured['updates_per_second']['base']:.1f}",
-                f"{100 * captured['share']['language_model']:.0f} %",
-                f"{100 * timed['share_of_matrix_rate']:.0f} %",
-                f"{timed['peak_gib']:.1f}", f"{captured['estimated_gib']:.1f}",
-            ]
-        )  # fmt: skip
-    return markdown(rows)
-
-
-def stacks() -> str:
-    """Runs of batch 16 that share their updates."""
-    rows = [["runs together", "updates/s of each, base", "updates/s in all", "gain", "K_p = 128"]]
-    timed = {
-        row.get("together", 1): row.get("captured", row)["updates_per_second"]
-        for row in stored_results("bench-stack")["results"]
-    }
-    for together, rates in sorted(timed.items()):
-        base, longest = (rates[key] for key in ("base", "K_p 128, h 8"))
-        rows.append(
-            [
-                str(together), f"{base:.1f}", f"{together * base:.0f}",
-                *(f"{together * rate / timed[1][key]:.1f}x"
-                  for key, rate in (("base", base), ("K_p 128, h 8", longest))),
-            ]
-        )  # fmt: skip
-    return markdown(rows)
-
-
-def selection() -> str:
-    """What choosing a state costs over the steps from which it is chosen."""
-    ratios = stored_results("bench-select")["selection_over_its_steps"]
-    cells = [f"{ratio:.2f}x" for ratio in ratios.values()]
-    return markdown([["stage", *ratios], ["over its steps", *cells]])
-
-
-def speed_on_a_cpu() -> str:
-    """Seconds to solve after loading, on two cores."""
-    rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
-    for timed in stored_results("bench-cpu")["results"]:
-        rows.append(
-            [
-                f"`{timed['checkpoint']}`", str(timed["steps"]), f"{timed['seconds_one']:.1f}",
-                str(timed["batch"]), f"{timed['puzzles_per_second']}",
-            ]
-        )  # fmt: skip
-    return markdown(rows)
-
-
-_TABLES = (
-    summary, peers, verdicts, regime.choices, regime.long_rollouts, regime.factors,
-    regime.secondary, sources,
-    regime.memorised, regime.one_step, regime.carried_on, regime.gradient_noise, sudoku, changes,
-    controls, with_and_without, methods, method_paths, answer_decay, computed.symmetry_retries,
-    computed.operations, maze, maze_paths, maze_larger, transfer, transfer_ends, transfer_bits,
-    harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
+# Tables that are made of one stored file.
+_OF_A_FILE: dict[str, tuple[Callable[[Any], str], str]] = {
+    "answer_decay": (answer_decay.table, "answer-decay"),
+    "files": (by_file.table, "sudoku-test-files"),
+    "foundations": (foundations.table, "foundations"),
+    "gradient_noise": (gradient_noise.table, "gradient-noise"),
+    "mini_runs": (mini_runs.table, "mini-runs"),
+    "one_step": (one_step.table, "one-step"),
+    "symmetry_retries": (symmetry_retries.table, "symmetry-retries"),
+}
+_OTHERS = (
+    summary, peers, sudoku, maze, maze_paths, maze_larger, changes, controls, with_and_without,
+    methods, method_paths, operations.operations,
+    regime.choices, regime.long_rollouts, regime.factors, regime.secondary, regime.memorised,
+    regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks, speed.selection,
+    speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends, transfer.transfer_bits,
+    transfer.harness,
 )  # fmt: skip
-TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
+TABLES: dict[str, Callable[..., str]] = {
+    "verdicts": verdicts.table,
+    **{table.__name__: table for table in _OTHERS},
+    **{name: partial(_of_a_file, *both) for name, both in _OF_A_FILE.items()},
+}
 
 
 def fill(text: str) -> str:
@@ -452,10 +382,11 @@ def draw(file: Path, contents: Callable[[Axes], None]) -> None:
 
 def main() -> None:
     """Write the tables and the figures."""
+    command_line(__doc__).parse_args()
     for page in PAGES:
         write_text(page, fill(page.read_text(encoding="utf-8")))
     draw(DOCS / "figures" / "sudoku-time.svg", _draw_curves)
-    draw(DOCS / "figures" / "sudoku-operations.svg", computed.draw)
+    draw(DOCS / "figures" / "sudoku-operations.svg", operations.draw)
 
 
 if __name__ == "__main__":

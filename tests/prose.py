@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments import by_source, verdicts
+from experiments import by_file as files
+from experiments import verdicts
 from experiments.results_page import curve
 from experiments.stored import stored_results as figures
 from experiments.stored import unpack
@@ -102,8 +103,8 @@ def lower_by(one: np.ndarray, other: np.ndarray) -> str:
 
 def by_file(name: str, sentence: str) -> str:
     """Points of FOCUS over Random on the puzzles of a file, and how many there are."""
-    own = by_source.of_file(figures("sudoku-test-sources"), name)
-    focus, random = (by_source.solved("primary", method, own) for method in ("focus", "random"))
+    own = files.of_file(figures("sudoku-test-files"), name)
+    focus, random = (files.solved("primary", method, own) for method in ("focus", "random"))
     return sentence.format(100 * (focus.mean() - random.mean()), own.sum())
 
 
