@@ -9,6 +9,7 @@ from experiments import campaign
 from experiments.campaign import groups, main
 from experiments.studies import STUDIES, TEACHER, Study
 from focus.data.sources import Generated
+from focus.files import sha256
 
 
 def test_every_run_of_a_study_is_in_one_group_with_its_like():
@@ -100,6 +101,17 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert set(runs["as-is-random-1"]["validation"]) == {"1", "2", "3", "16"}
     assert "as-is-no-replay-1" in call("table", "tiny")
     assert "tiny: mini-sudoku, 2 updates, 3 runs, 3 of them stored" in call("list")
+
+
+def test_a_run_notes_the_weights_of_its_teacher(tmp_path, tiny):
+    call = tiny(Study("trm-mini-sudoku", 2, ("trm",), (1,)))
+    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    teacher = tmp_path / "as-is-trm-1"
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,), teacher=str(teacher / "final")))
+    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    run = json.loads((tmp_path / "as-is-focus-1" / "run.json").read_text())
+    assert run["teacher"] == sha256(teacher / "final" / "updater.safetensors")
+    assert "teacher" not in json.loads((teacher / "run.json").read_text())
 
 
 def finished(out, name: str, **about) -> None:
