@@ -21,16 +21,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from experiments.stored import RESULTS, command_line, one_line, pack, unpack
+from experiments.stored import (
+    RESULTS,
+    command_line,
+    one_line,
+    pack,
+    rate_of,
+    this_device,
+    unpack,
+    weights_of,
+)
 from experiments.studies import STUDIES
 from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.controls import CONTROLS, controlled
 from focus.evaluation.puzzles import evaluate
-from focus.evaluation.statistics import wilson_interval
 from focus.files import parse_object, read_object, read_text, write_text
 from focus.model.base import Model
 from focus.model.checkpoint import load_weights, save_model
@@ -39,7 +46,8 @@ from focus.training.config import RunConfig
 from focus.training.loop import Trainer
 from focus.training.stack import Stack, why_not_stackable
 
-STEPS = {"sudoku": (16, 32, 64, 128, 256, 1024), "maze": (8, 16, 32, 64, 256, 1024)}
+LONGEST = 1024  # K that only FOCUS is tested at
+STEPS = {"sudoku": (16, 32, 64, 128, 256, LONGEST), "maze": (8, 16, 32, 64, 256, LONGEST)}
 
 
 def groups(runs: dict[str, RunConfig], most: int) -> list[dict[str, RunConfig]]:
@@ -82,22 +90,25 @@ def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[
             trainer.run(lambda update, line: report(update, [line]))
             trainers.append(trainer)
     for name, trainer in zip(group, trainers, strict=True):
-        test(trainer, out / name, device, splits, len(group))
+        test(trainer, out / name, splits, len(group))
 
 
-def test(trainer: Trainer, folder: Path, device: str, splits: Sequence[str], together: int) -> None:
+def test(trainer: Trainer, folder: Path, splits: Sequence[str], together: int) -> None:
     """Store the last weights, averaged where the run averages, and which puzzles they solve."""
     config = trainer.config
     load_weights(trainer.model, trainer.step_runner.optimizer.average, folder)
     save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
     figures: dict = {
         "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
-        "together": together, "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
+        "together": together, "device": this_device()[1],
     }  # fmt: skip
+    if config.teacher.checkpoint:  # a name may stand for several trainings, one after the other
+        figures["teacher"] = weights_of(config.teacher.checkpoint)
     every = tuple(sorted({config.eval_steps, *STEPS[config.task.name]}))  # One-step: K = 1 too
     with torch.compiler.set_stance("force_eager"):
         for split in splits:
-            steps = every[:-1] if split == "test" and config.method != "focus" else every
+            to_the_end = split != "test" or config.method == "focus"
+            steps = [k for k in every if to_the_end or k != LONGEST]
             table: Table = getattr(trainer.splits, split)
             results = evaluate(trainer.model, table, steps)
             figures[split] = {str(result.steps): pack(result.exact) for result in results}
@@ -124,7 +135,7 @@ def run(words: argparse.Namespace) -> None:
     """All runs of a study that are not finished yet."""
     if words.together < 1:
         raise UserError(f"--together takes a number from 1, not {words.together}")
-    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    device, _ = this_device()
     study = STUDIES[words.study]
     if words.updates:
         study = replace(study, updates=words.updates)
@@ -146,9 +157,13 @@ def stored(study: str) -> Path:
 
 
 def store(words: argparse.Namespace) -> None:
-    """Add the finished runs of a study to its stored figures."""
-    path = stored(words.study)
-    runs = json.loads(path.read_text(encoding="utf-8"))["runs"] if path.exists() else {}
+    """Add the finished runs of a study to its stored figures; what else is stored there stays."""
+    path, study = stored(words.study), STUDIES[words.study]
+    scale = study.gradient_scale
+    scaled = "" if scale is None else f" with gradients scaled by {scale:g}"
+    what = f"{study.recipe}{scaled}, {study.updates:,} updates, last checkpoint"
+    figures = read_object(path) if path.exists() else {"what": what, "runs": {}}
+    runs = figures["runs"]
     files = sorted(words.out.glob("*/run.json"))
     if not files:
         raise UserError(f"{words.out} holds no finished run (NAME/run.json)")
@@ -165,11 +180,13 @@ def store(words: argparse.Namespace) -> None:
         run = read_object(file)
         seconds = round(lines[-1]["seconds"], 1)  # of all sittings
         runs[file.parent.name] = {**run, "seconds": seconds, **curves}
-    study = STUDIES[words.study]
-    scale = study.gradient_scale
-    scaled = "" if scale is None else f" with gradients scaled by {scale:g}"
-    what = f"{study.recipe}{scaled}, {study.updates:,} updates, last checkpoint"
-    write_text(path, json.dumps({"what": what, "runs": runs}, indent=1) + "\n")
+    # Runs that were stored before their teacher's weights were noted may stand beside any others.
+    if len({run["teacher"] for run in runs.values() if "teacher" in run}) > 1:
+        raise UserError(
+            f"runs of {words.out} had a teacher of other weights than those of {path.name}; train "
+            "them with the same one, or store them as another study"
+        )
+    write_text(path, json.dumps(figures, indent=1) + "\n")
 
 
 def table(words: argparse.Namespace) -> None:
@@ -177,24 +194,24 @@ def table(words: argparse.Namespace) -> None:
     for study in words.studies or [name for name in STUDIES if stored(name).exists()]:
         if not stored(study).exists():
             raise UserError(f"no runs of {study} are stored; studies: {', '.join(STUDIES)}")
-        figures = json.loads(stored(study).read_text(encoding="utf-8"))
+        figures = read_object(stored(study))
         print(f"{study}: {figures['what']}")
         for name, figure in figures["runs"].items():
-            rates, split = [], "test" if "test" in figure else "validation"
-            for steps, bits in figure[split].items():
-                solved = unpack(bits, figure[f"n_{split}"])
-                low, high = wilson_interval(int(solved.sum()), len(solved))
-                rates.append(
-                    f"{steps}: {100 * np.mean(solved):.1f} [{100 * low:.1f}, {100 * high:.1f}]"
-                )
+            split = "test" if "test" in figure else "validation"
+            rates = [
+                f"{steps}: {rate_of(unpack(bits, figure[f'n_{split}']))}"
+                for steps, bits in figure[split].items()
+            ]
             print(f"  {name:28} {'  '.join(rates)}")
 
 
 def show(words: argparse.Namespace) -> None:
-    """The studies."""
+    """The studies, and how many of their runs are stored."""
     for name, study in STUDIES.items():
         runs = dict(study.runs(""))
-        print(f"{name}: {study.recipe}, {study.updates:,} updates, {len(runs)} runs")
+        known = read_object(stored(name))["runs"] if stored(name).exists() else {}
+        count = f"{len(runs)} runs, {len(runs.keys() & known.keys())} of them stored"
+        print(f"{name}: {study.recipe}, {study.updates:,} updates, {count}")
         for group in groups(runs, words.together):
             print("  together:", ", ".join(group))
 

@@ -1,6 +1,6 @@
 """Were stored completions greedy? Every token is scored again, in float32 and without a cache.
 
-python -m experiments.completions_check RUN [--items 20] [--variants base maze-smollm2 ...]
+python -m experiments.completions_check RUN [--items 20] [--variants base sudoku-smollm2 ...]
 
 RUN is a folder of `focus transfer`. A completion was written in a batch, padded, token by token,
 in bf16 on a GPU. Here its prompt and text are read at once, alone, in float32: each token should
@@ -15,11 +15,11 @@ from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS, command_line
+from experiments.stored import RESULTS, command_line, one_line, that_holds
 from focus.evaluation.transfer import find_benchmarks
 from focus.evaluation.transfer.store import Store
 from focus.evaluation.transfer.variants import find_variants, load_variant
-from focus.files import write_text
+from focus.files import read_object, write_text
 from focus.model.generate import prompt_ids
 
 STORED = RESULTS / "completions.json"
@@ -36,20 +36,23 @@ def behind(model, prompt: list[int], written: list[int]) -> list[float]:
 def check(run: Path, name: str, items: int) -> dict:
     """Figures of one variant."""
     variant = find_variants((name,), 1)[0]
-    settings = json.loads((run / variant.name / "settings.json").read_text())
-    model, codec = load_variant(variant, settings["backbone"], "cpu")
+    settings = read_object(run / variant.name / "settings.json")
+    with that_holds(run / variant.name, "a variant of focus transfer"):
+        backbone, thinking = (settings[name] for name in ("backbone", "thinking"))
+    model, codec = load_variant(variant, backbone, "cpu")
     gaps, ends, left_out, drawn = [], [], 0, 0
     for benchmark in find_benchmarks(BENCHMARKS):
         written = Store(run / variant.name).written(benchmark.source)
         some = random.Random(0).sample(benchmark.items(None), items)
         drawn += len(some)
         for item in some:
-            one = written[item.id]
+            with that_holds(run / variant.name, f"all of {benchmark.name}"):
+                one = written[item.id]
             ids = codec.encode(one.completion)
             if len(ids) != one.tokens or not ids:
                 left_out += 1
                 continue
-            prompt = prompt_ids(codec, benchmark.ask(item), settings["thinking"])
+            prompt = prompt_ids(codec, benchmark.ask(item), thinking)
             if one.finished:
                 ids.append(codec.end)
             gaps += behind(model, prompt, ids)
@@ -72,9 +75,10 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", default=("base", "sudoku-smollm2"))
     words = parser.parse_args()
     rows = []
-    for name in words.variants:
-        rows.append(check(words.run, name, words.items))
-        print(json.dumps(rows[-1]), flush=True)
+    with one_line("completions_check"):
+        for name in words.variants:
+            rows.append(check(words.run, name, words.items))
+            print(json.dumps(rows[-1]), flush=True)
     figures = {"device": "CPU", "precision": "float32", "items": words.items, "rows": rows}
     write_text(STORED, json.dumps(figures, indent=1) + "\n")
 

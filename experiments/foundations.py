@@ -20,6 +20,7 @@ from focus.data.generation import ks_distance
 from focus.data.sources import open_source
 from focus.data.table import read_table
 from focus.engines.sudoku_generator import symmetric_ratings
+from focus.errors import UserError
 from focus.tasks import Sudoku
 
 STORED = RESULTS / "foundations.json"
@@ -30,7 +31,10 @@ AVERAGED = 10_000  # puzzles whose ratings are averaged over symmetries
 def timed_json(*words: str) -> tuple[dict, float]:
     """Run a command that prints JSON; what it printed, and its wall-clock seconds."""
     start = time.perf_counter()
-    done = subprocess.run([sys.executable, *words], check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["nothing"]
+        raise UserError(f"{' '.join(words)} ended with {done.returncode} and said: {said[-1]}")
     return json.loads(done.stdout), round(time.perf_counter() - start, 1)
 
 
@@ -101,5 +105,10 @@ def table(figures: dict) -> str:
     return "\n".join(["| what | measured |", "|---|---|", *(f"| {a} | {b} |" for a, b in rows)])
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The command line."""
     measure_or_show(__doc__, STORED, measure, table)
+
+
+if __name__ == "__main__":
+    main()

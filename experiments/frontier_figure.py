@@ -9,6 +9,7 @@ from pathlib import Path
 
 import matplotlib
 
+from experiments.stored import command_line
 from focus import recipe
 from focus.report.plots import curation_histograms
 from focus.report.runs import Evaluated
@@ -19,6 +20,8 @@ DRAWN = DOCS / "figures" / "frontier.svg"
 
 
 def main() -> None:
+    """The command line."""
+    command_line(__doc__).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(CURVE, Path(folder, "metrics.jsonl"))
         run = Evaluated(Path(folder), recipe("sudoku-quick"), {})

@@ -13,20 +13,20 @@ greedy, from the local file. Its evaluator runs programs without a sandbox: give
 you have seen.
 """
 
+import argparse
 import json
 import os
 import tempfile
 from pathlib import Path
 
-import torch
-
-from experiments.stored import command_line
+from experiments.stored import command_line, one_line, that_holds, this_device
+from focus.errors import UserError
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.run import by_execution
 from focus.evaluation.transfer.store import Scored, Store
-from focus.files import write_text
+from focus.files import read_object, write_text
 from focus.model.install import installed
 
 _TASK = """
@@ -79,7 +79,7 @@ def harness_samples(
             model="hf", model_args=settings, tasks=["focus_check"], batch_size=batch,
             task_manager=TaskManager(include_path=temporary), apply_chat_template=True,
             log_samples=True, confirm_run_unsafe_code=True,
-            device="cuda" if torch.cuda.is_available() else "cpu",
+            device=this_device()[0],
         )  # fmt: skip
     return {
         sample["doc"]["id"]: (sample["resps"][0][0], bool(sample["pass@1"]))
@@ -122,6 +122,20 @@ def judged_answers(benchmark: Benchmark, items: list[Item]) -> dict:
     }
 
 
+def measure(words: argparse.Namespace) -> dict:
+    """How the two agree about completions, or about reference answers."""
+    benchmark = BENCHMARKS[words.benchmark]
+    items = benchmark.items(words.data)[: words.limit]
+    if words.answers:
+        return judged_answers(benchmark, items)
+    folder = words.run / words.variant
+    settings = read_object(folder / "settings.json")
+    with that_holds(folder, "a variant of focus transfer"):
+        backbone, most = (settings[name] for name in ("backbone", "max_tokens"))
+    theirs = harness_samples(benchmark, items, backbone, words.peft, most, words.batch)
+    return agreement(Store(folder).scores(benchmark.name), theirs)
+
+
 def main() -> None:
     """The command line."""
     parser = command_line(__doc__)
@@ -137,22 +151,16 @@ def main() -> None:
     words = parser.parse_args()
     if not words.answers and words.variant is None:
         parser.error("name the folder and the variant, or --answers")
-    benchmark = BENCHMARKS[words.benchmark]
-    items = benchmark.items(words.data)[: words.limit]
-    if words.answers:
-        figures = judged_answers(benchmark, items)
-    else:
-        folder = words.run / words.variant
-        settings = json.loads((folder / "settings.json").read_text())
-        theirs = harness_samples(
-            benchmark, items, settings["backbone"], words.peft, settings["max_tokens"], words.batch
-        )
-        figures = agreement(Store(folder).scores(benchmark.name), theirs)
-    print(json.dumps(figures, indent=1))
-    if words.store:
-        stored = json.loads(words.store.read_text()) if words.store.exists() else {}
-        stored[f"{words.variant or 'answers'} {words.benchmark}"] = figures
-        write_text(words.store, json.dumps(stored, indent=1) + "\n")
+    with one_line("harness_check"):
+        try:
+            figures = measure(words)
+        except ModuleNotFoundError as error:
+            raise UserError(f"{error}; pip install lm-eval") from error
+        print(json.dumps(figures, indent=1))
+        if words.store:
+            stored = read_object(words.store) if words.store.exists() else {}
+            stored[f"{words.variant or 'answers'} {words.benchmark}"] = figures
+            write_text(words.store, json.dumps(stored, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -20,18 +20,25 @@ import gc
 import itertools
 import json
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from experiments.compared import TRM, kind_of, paths_table, stored_as, table, task_of
-from experiments.stored import RESULTS, command_line, pack
+from experiments.stored import (
+    RESULTS,
+    command_line,
+    one_line,
+    pack,
+    stored_results,
+    this_device,
+    weights_of,
+)
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
-from focus.files import sha256, write_text
-from focus.model.checkpoint import checkpoint_folder, fetch, load_model
+from focus.files import write_text
+from focus.model.checkpoint import load_model
 from focus.recipes import METHODS, recipe
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import Trainer
@@ -95,7 +102,7 @@ def train(
     gc.collect()  # graphs of the last run
     return {
         "updates": config.optimizer.updates, "seconds": round(trainer.seconds, 1),
-        "device": torch.cuda.get_device_name() if device != "cpu" else "cpu",
+        "device": this_device()[1],
         "results": [result.summary() for result in tested],
         "correct": {str(result.steps): pack(result.exact) for result in tested},
     }  # fmt: skip
@@ -108,14 +115,9 @@ def budget(words: argparse.Namespace) -> dict:
         "more_data": [Path(name).name for name in words.more_data],
         "train_share": words.train_share, "encode_batches": words.encode_batches,
         "updates_per_encode": words.updates_per_encode,
-        "limit": words.limit, **({"teacher": _checksum(words.teacher)} if words.teacher else {}),
+        "limit": words.limit, **({"teacher": weights_of(words.teacher)} if words.teacher else {}),
         **({"most_steps": words.most_steps} if words.most_steps else {}),
     }  # fmt: skip
-
-
-def _checksum(checkpoint: str) -> str:
-    """Of a checkpoint's weights."""
-    return sha256(checkpoint_folder(fetch(checkpoint)) / "updater.safetensors")
 
 
 def stored_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
@@ -126,7 +128,7 @@ def stored_runs(stored: Path, words: argparse.Namespace) -> list[dict]:
     if figures["budget"] == budget(words):
         return figures["runs"]
     if words.store:
-        raise SystemExit(f"{stored} holds runs of another budget: {figures['budget']}")
+        raise UserError(f"{stored} holds runs of another budget: {figures['budget']}")
     return []
 
 
@@ -136,14 +138,14 @@ def finished_runs(out: Path, words: argparse.Namespace) -> list[dict]:
     for path in sorted(out.glob("*/run.json")):
         run = json.loads(path.read_text(encoding="utf-8"))
         if run.pop("budget") != budget(words):
-            raise SystemExit(f"{path} is a run of another budget; choose another --out")
+            raise UserError(f"{path} is a run of another budget; choose another --out")
         runs.append(run)
     return runs
 
 
 def campaign(words: argparse.Namespace, stored: list[dict]) -> None:
     """All runs that are not stored or finished yet."""
-    device = "cuda:0" if torch.cuda.is_available() else "cpu"
+    device, _ = this_device()
     made = {(run["method"], run["seed"]) for run in stored}
     methods = words.methods or [
         name for name in kind_of(words.recipe).methods if not (words.teacher and name in NO_TEACHER)
@@ -162,6 +164,29 @@ def campaign(words: argparse.Namespace, stored: list[dict]) -> None:
         write_text(file, json.dumps(figures) + "\n")
         at = {row["steps"]: f"{100 * row['exact']:.1f}" for row in figures["results"]}
         print(f"{method:16} seed {seed}: exact {at}", flush=True)
+
+
+def measured(words: argparse.Namespace) -> dict:
+    """The figures of a table, made or as they are stored."""
+    stored = RESULTS / f"{stored_as(words.recipe, bool(words.teacher))}.json"
+    if words.out and not words.table:
+        runs = stored_runs(stored, words)
+        if not words.store:
+            campaign(words, runs)
+        fresh = finished_runs(words.out, words)
+        runs = list({(run["method"], run["seed"]): run for run in (*runs, *fresh)}.values())
+        figures = {"budget": budget(words), "runs": runs}
+    elif stored.exists():
+        figures = stored_results(stored.stem)
+    else:
+        raise UserError(f"{stored.name} is not stored; --out DIR makes its runs")
+    if not figures["runs"]:
+        raise UserError(f"{words.out} holds no finished run (NAME/run.json)")
+    if len({run["results"][0]["n"] for run in figures["runs"]}) > 1:
+        raise UserError("runs were tested on different numbers of puzzles; is FOCUS_DATA the same?")
+    if words.store:
+        write_text(stored, json.dumps(figures) + "\n")
+    return figures
 
 
 def main() -> None:
@@ -190,30 +215,12 @@ def main() -> None:
         parser.error(f"a teacher is for methods of curation, not for {', '.join(sorted(alone))}")
     if words.most_steps and words.most_steps < kind_of(words.recipe).at:
         parser.error(f"methods are paired at K = {kind_of(words.recipe).at}: --most-steps is less")
-    stored = RESULTS / f"{stored_as(words.recipe, bool(words.teacher))}.json"
-    if words.out and not words.table:
-        runs = stored_runs(stored, words)
-        if not words.store:
-            campaign(words, runs)
-        fresh = finished_runs(words.out, words)
-        runs = list({(run["method"], run["seed"]): run for run in (*runs, *fresh)}.values())
-        figures = {"budget": budget(words), "runs": runs}
-    elif stored.exists():
-        figures = json.loads(stored.read_text(encoding="utf-8"))
-    else:
-        parser.error(f"{stored.name} is not stored; --out DIR makes its runs")
-    if len({run["results"][0]["n"] for run in figures["runs"]}) > 1:
-        parser.error("runs were tested on different numbers of puzzles; is FOCUS_DATA the same?")
-    if words.store:
-        write_text(stored, json.dumps(figures) + "\n")
-    print(table(figures))
-    if task_of(words.recipe) == "maze":
-        print(f"\n{paths_table(figures)}")
+    with one_line("methods"):
+        figures = measured(words)
+        print(table(figures))
+        if task_of(words.recipe) == "maze":
+            print(f"\n{paths_table(figures)}")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        print(f"experiments.methods: {error}", file=sys.stderr)
-        sys.exit(2)
+    main()

@@ -53,5 +53,10 @@ def table(figures: dict) -> str:
     return "\n".join(lines)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The command line."""
     measure_or_show(__doc__, STORED, measure, table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,11 @@
 """What solvers of Sudoku reach for what they compute, for `experiments/results_page.py`."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from experiments.stored import RESULTS, figures, markdown, rate
+from experiments.stored import markdown, rate, stored_results
 from focus.model.solver import Solver
 from focus.report.plots import PALETTE
 
@@ -25,37 +24,14 @@ class Reached:
     stops: bool = False  # at the first answer that obeys the rules
 
 
-def _stored_retries() -> list[dict]:
-    return json.loads((RESULTS / "symmetry-retries.json").read_text(encoding="utf-8"))
-
-
-def most_retries(name: str) -> dict:
-    """What a solver reaches with as many retries as were tried."""
-    return next(row for row in _stored_retries() if row["checkpoint"] == name)["results"][-1]
-
-
-def symmetry_retries() -> str:
-    """Exact rates when puzzles that break the rules are retried under symmetries."""
-    rows = [["solver", "n", "K of a try", "retries at most", "exact", "tries of a puzzle"]]
-    for retried in _stored_retries():
-        for result in retried["results"]:
-            rows.append(
-                [
-                    f"`{retried['checkpoint']}`", f"{retried['n']:,}", str(retried["steps"]),
-                    str(result["symmetry_retries"]), rate(result), f"{result['rollouts']:.2f}",
-                ]
-            )  # fmt: skip
-    return markdown(rows)
-
-
 def _reached(name: str) -> Iterator[Reached]:
-    stored = figures(name)
+    stored = stored_results(name)
     for result in stored["test"]:
         yield Reached("plain", f"{result['steps']}", result, result["steps"])
     for result in stored.get("early_stop", ()):
         what = f"at most {result['steps']:,}, {result['taken']:.1f} on average"
         yield Reached("early stop", what, result, result["taken"], True)
-    for retried in _stored_retries():
+    for retried in stored_results("symmetry-retries"):
         if retried["checkpoint"] == name:
             result = retried["results"][-1]
             stops = retried["early_stop"]

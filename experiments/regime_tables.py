@@ -4,11 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from experiments import gradient_noise as noise
-from experiments import one_step as single_steps
-from experiments.stored import figures, markdown, points, rate, spread, unpack
+from experiments.stored import markdown, points, rate_of, spread, stored_results, unpack
 from experiments.verdicts import stored_bits
-from focus.evaluation.statistics import effect_over_seeds, paired_difference, wilson_interval
+from focus.evaluation.statistics import effect_over_seeds, paired_difference
 
 Seeds = dict[int, dict[int, np.ndarray]]  # solved puzzles by seed and K
 # Choices that a table names otherwise.
@@ -25,7 +23,7 @@ def _named(choice: str) -> str:
 
 def choices(study: str = "choices") -> str:
     """Choices on validation puzzles: mean and range over seeds, or one seed and its interval."""
-    runs = figures(f"campaign-{study}")["runs"]
+    runs = stored_results(f"campaign-{study}")["runs"]
     by_choice: dict[str, list[dict]] = {}
     several = len({run["method"] for run in runs.values()}) > 1
     for name, run in runs.items():
@@ -41,8 +39,7 @@ def choices(study: str = "choices") -> str:
             if len(own) > 1:
                 cells.append(spread([bits.mean() for bits in solved]))
                 continue
-            low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
-            cells.append(f"{100 * solved[0].mean():.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+            cells.append(rate_of(solved[0]))
         rows.append([_named(choice), str(len(own)), *cells])
     return markdown(rows)
 
@@ -52,7 +49,7 @@ def long_rollouts(study: str) -> str:
     steps, changes = ("16", "32", "64", "128", "256", "1024"), (("64", "128"), ("128", "1024"))
     by_change = (f"{one} to {int(other):,}" for one, other in changes)
     rows = [["method, seed", *(f"K = {int(k):,}" for k in steps), *by_change]]
-    runs = figures(f"campaign-{study}")["runs"].values()
+    runs = stored_results(f"campaign-{study}")["runs"].values()
     for run in sorted(runs, key=lambda run: (run["method"], run["seed"])):
         solved = {k: unpack(bits, run["n_test"]) for k, bits in run["test"].items()}
         row = [f"{run['method']}, {run['seed']}"]
@@ -110,24 +107,16 @@ def memorised() -> str:
     """Full-length runs on puzzles that they were trained on, and on others."""
     steps, runs = ("16", "128"), {"unscaled": "memorised", "scaled": "memorised-scaled"}
     rows = [["puzzles", "n", *(f"{run}, K = {k}" for run in runs for k in steps)]]
-    kinds = [figures(name)["kinds"] for name in runs.values()]
+    kinds = [stored_results(name)["kinds"] for name in runs.values()]
     for name, kind in kinds[0].items():
-        rates = []
-        for solved in (unpack(one[name]["exact"][k], kind["n"]) for one in kinds for k in steps):
-            low, high = wilson_interval(int(solved.sum()), kind["n"])
-            rates.append(rate({"exact": solved.mean(), "low": low, "high": high}))
+        rates = [rate_of(unpack(one[name]["exact"][k], kind["n"])) for one in kinds for k in steps]
         rows.append([name, str(kind["n"]), *rates])
     return markdown(rows)
 
 
-def one_step() -> str:
-    """What a single step on chosen states is worth."""
-    return single_steps.table(figures("one-step"))
-
-
 def carried_on() -> str:
     """A saved run, carried on with one choice changed: the last four windows."""
-    runs = figures("carried-on")["runs"]
+    runs = stored_results("carried-on")["runs"]
     last = {name: lines[-4:] for name, lines in runs.items()}
     means = {
         name: [np.mean([line[key] for line in lines]) for key in ("loss", "exact")]
@@ -140,8 +129,3 @@ def carried_on() -> str:
             [name, f"{loss:.3f}", f"{by_loss:+.3f}", f"{100 * exact:.1f}", f"{100 * by_exact:+.1f}"]
         )
     return markdown(rows)
-
-
-def gradient_noise() -> str:
-    """How much of the mean gradient the gradient of one batch holds."""
-    return noise.table(figures("gradient-noise"))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from experiments.stored import RESULTS, command_line, one_line, this_device
+from experiments.stored import RESULTS, command_line, numbers, one_line, pack, this_device
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
@@ -39,10 +39,10 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--trained", required=True, help="data, device and minutes, for the card")
     parser.add_argument(
-        "--steps", type=_numbers, default="16,64,128", help="numbers of updates K of the test"
+        "--steps", type=numbers(), default="16,64,128", help="numbers of updates K of the test"
     )
     parser.add_argument(
-        "--early-stop", type=_numbers, help="the same, stopped at answers that obey the rules"
+        "--early-stop", type=numbers(), help="the same, stopped at answers that obey the rules"
     )
     parser.add_argument("--control-steps", type=int, help="K of the controls; default validation's")
     parser.add_argument("--batch", type=int, help="puzzles at a time")
@@ -52,14 +52,6 @@ def main() -> None:
     with one_line("release"), tempfile.TemporaryDirectory() as temporary:
         here = releases().get(words.name, RELEASES[-1] / words.name)
         release(words, Path(temporary) / words.name if words.results_only else here)
-
-
-def _numbers(text: str) -> list[int]:
-    """Numbers between commas."""
-    try:
-        return [int(number) for number in text.split(",")]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"numbers with commas, not {text!r}") from error
 
 
 def release(words: argparse.Namespace, folder: Path) -> None:
@@ -87,7 +79,7 @@ def release(words: argparse.Namespace, folder: Path) -> None:
     figures = {**notes, "device": name, **_details(tested)}
     if words.early_stop:
         figures["early_stop"] = [
-            {**result.summary(), "exact_by_puzzle": _digits(result)}
+            {**result.summary(), "exact_by_puzzle": pack(result.exact)}
             for result in evaluate(model, table, words.early_stop, words.batch, early_stop=True)
         ]
     write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
@@ -101,14 +93,9 @@ def release(words: argparse.Namespace, folder: Path) -> None:
         print(json.dumps(result))
 
 
-def _digits(result: Evaluation) -> str:
-    """1 for each puzzle that is solved, else 0."""
-    return "".join("01"[int(hit)] for hit in result.exact)
-
-
 def _details(tested: list[Evaluation]) -> dict:
     """Which puzzles are solved at each K, and what each K changes over the one before it."""
-    exact = {str(r.steps): _digits(r) for r in tested}
+    exact = {str(r.steps): pack(r.exact) for r in tested}
     changes = []
     for before, after in pairwise(tested):
         difference, low, high = paired_difference(after.exact, before.exact)

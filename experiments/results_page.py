@@ -9,22 +9,40 @@ replaced by the table of that name; some say of what, as `<!-- methods RUNS -->`
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import by_source, compared
-from experiments import foundations as data_checks
-from experiments import mini_runs as small_runs
-from experiments import operations as computed
+from experiments import (
+    answer_decay,
+    by_file,
+    compared,
+    foundations,
+    gradient_noise,
+    mini_runs,
+    one_step,
+    operations,
+    symmetry_retries,
+    verdicts,
+)
 from experiments import regime_tables as regime
-from experiments import verdicts as claims
-from experiments.stored import RESULTS, figures, markdown, rate, unpack
-from experiments.transfer_tables import harness, transfer, transfer_bits, transfer_ends
-from focus.evaluation.statistics import mcnemar, paired_difference, wilson_interval
+from experiments import speed_tables as speed
+from experiments import transfer_tables as transfer
+from experiments.stored import (
+    RESULTS,
+    command_line,
+    markdown,
+    rate,
+    rate_of,
+    stored_results,
+    unpack,
+)
+from focus.evaluation.statistics import mcnemar, paired_difference
 from focus.files import write_text
 from focus.report import paper
 from focus.report.plots import PALETTE
@@ -70,7 +88,7 @@ def _test_rows(rows: dict[str, str], steps: tuple[int, ...]) -> list[list[str]]:
 
 
 def _test_row(name: str, what: str, steps: tuple[int, ...]) -> list[str]:
-    stored = figures(name)
+    stored = stored_results(name)
     at = {result["steps"]: result for result in stored.get("test") or stored["results"]}
     return [what, _seconds(name), *(rate(at[k]) if k in at else "–" for k in steps)]
 
@@ -80,7 +98,7 @@ def _seconds(name: str) -> str:
 
     Those of a run that shared its GPU are not stored.
     """
-    lines, update = curve(name), figures(name).get("update")
+    lines, update = curve(name), stored_results(name).get("update")
     if "seconds" not in lines[-1]:
         return "–"
     end = lines[-1]["seconds"]
@@ -120,7 +138,7 @@ def maze_paths() -> str:
     names = {"valid": "valid path", "optimal": "shortest path", "path_f1": "path F1"}
     rows = [["solver", "K", *names.values()]]
     for solver in _MAZES:
-        for result in figures(solver)["test"]:
+        for result in stored_results(solver)["test"]:
             shares = [f"{100 * result[name]:.1f}" for name in names]
             rows.append([f"`{solver}`", str(result["steps"]), *shares])
     return markdown(rows)
@@ -128,7 +146,7 @@ def maze_paths() -> str:
 
 def maze_larger() -> str:
     """The same weights on mazes larger than those they were trained on."""
-    stored = figures("maze-larger")
+    stored = stored_results("maze-larger")
     tested = [(name, side) for name, sides in stored.items() for side in sides if side.isdigit()]
     steps = sorted({row["steps"] for name, side in tested for row in stored[name][side]})
     rows = [["solver", "side", "figure", *(f"K = {k}" for k in steps)]]
@@ -144,12 +162,12 @@ def maze_larger() -> str:
 
 def _at(name: str, steps: int) -> str:
     """A solver's exact rate at K."""
-    return rate(next(row for row in figures(name)["test"] if row["steps"] == steps))
+    return rate(next(row for row in stored_results(name)["test"] if row["steps"] == steps))
 
 
 def _mean(name: str, method: str, steps: int) -> str:
     """Mean rate of a method's seeds."""
-    rates = [100 * row["exact"] for row in compared.results(figures(name), method, steps)]
+    rates = [100 * row["exact"] for row in compared.results(stored_results(name), method, steps)]
     return f"{np.mean(rates):.1f} (mean of {len(rates)} seeds)"
 
 
@@ -179,12 +197,13 @@ def _few() -> tuple[str, str, str]:
 
 def _full_length(study: str) -> str:
     """FOCUS at the paper's length, K = 128."""
-    runs = [r for r in figures(f"campaign-{study}")["runs"].values() if r["method"] == "focus"]
+    runs = [
+        r for r in stored_results(f"campaign-{study}")["runs"].values() if r["method"] == "focus"
+    ]
     solved = [unpack(run["test"]["128"], run["n_test"]) for run in runs]
     if len(runs) > 1:
         return f"{100 * np.mean(solved):.1f} (mean of {len(runs)} seeds)"
-    low, high = wilson_interval(int(solved[0].sum()), len(solved[0]))
-    return rate({"exact": float(solved[0].mean()), "low": low, "high": high})
+    return rate_of(solved[0])
 
 
 def summary() -> str:
@@ -226,7 +245,7 @@ def summary() -> str:
 
 def peers() -> str:
     """What others report, and ours from the same data or more."""
-    retried = computed.most_retries("sudoku-trm")
+    retried = symmetry_retries.most("sudoku-trm")
     ours = {
         f"`sudoku-trm`, early stop, {retried['symmetry_retries']} retries": (
             _MORE.split(" / ")[0], rate(retried), "–"),
@@ -241,32 +260,12 @@ def peers() -> str:
     return markdown(rows)
 
 
-def foundations() -> str:
-    """Data and engines against the real files."""
-    return data_checks.table(figures("foundations"))
-
-
-def sources() -> str:
-    """What is solved, by the file that a puzzle comes from."""
-    return by_source.table(figures("sudoku-test-sources"))
-
-
-def mini_runs() -> str:
-    """Small runs on a CPU."""
-    return small_runs.table(figures("mini-runs"))
-
-
-def verdicts(task: str) -> str:
-    """The paper's claims, judged."""
-    return claims.table(task)
-
-
 def changes(task: str) -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
     solvers = ("sudoku-smollm2", "sudoku-none", "sudoku-trm") if task == "sudoku" else _MAZES
     for name in solvers:
-        for change in figures(name)["changes"]:
+        for change in stored_results(name)["changes"]:
             gain, low, high = (100 * change[key] for key in ("gain", "low", "high"))
             interval = f"{low:+.1f} to {high:+.1f}"
             rows.append(
@@ -279,7 +278,7 @@ def controls() -> str:
     """The same weights with the language model's reading changed."""
     rows = [["solver", "K", "as trained", "R zeroed", "R shuffled", "adapter off", "‖ΔW‖ / ‖W‖"]]
     for name in ("sudoku-smollm2", "maze-smollm2"):
-        stored = figures(name)
+        stored = stored_results(name)
         changed = [stored["controls"][key] for key in ("zeroed", "shuffled", "adapter-off")]
         steps = changed[0]["steps"]
         plain = next(result for result in stored["test"] if result["steps"] == steps)
@@ -291,10 +290,10 @@ def controls() -> str:
 def with_and_without(task: str) -> str:
     """The language model's solver against the one without, puzzle by puzzle."""
     rows = [["K", "gain in points", "95 % interval", "McNemar's p"]]
-    ours, control = figures(f"{task}-smollm2"), figures(f"{task}-none")
+    ours, control = stored_results(f"{task}-smollm2"), stored_results(f"{task}-none")
     for result in ours["test"]:
         with_it, without = (
-            np.array([digit == "1" for digit in stored["exact_by_puzzle"][str(result["steps"])]])
+            unpack(stored["exact_by_puzzle"][str(result["steps"])], result["n"])
             for stored in (ours, control)
         )
         gain, low, high = (100 * value for value in paired_difference(with_it, without))
@@ -304,113 +303,46 @@ def with_and_without(task: str) -> str:
     return markdown(rows)
 
 
-def answer_decay() -> str:
-    """One set of weights, trained without answer decay, revised with several decays."""
-    results = figures("answer-decay")["results"]
-    steps = sorted({result["steps"] for result in results})
-    rows = [["answer decay", *(f"K = {k}" for k in steps)]]
-    for value in sorted({result["answer_decay"] for result in results}):
-        at = {result["steps"]: result for result in results if result["answer_decay"] == value}
-        rows.append([f"{value:g}", *(rate(at[k]) for k in steps)])
-    return markdown(rows)
-
-
 def methods(name: str) -> str:
     """Methods at one budget, means over seeds; those with a teacher beside those without."""
-    stored = figures(f"methods-{name}")
+    stored = stored_results(f"methods-{name}")
     with_teacher = "teacher" in stored["budget"]
     plain = compared.stored_as(stored["budget"]["recipe"], with_teacher=False)
-    return compared.table(stored, figures(plain) if with_teacher else None)
+    return compared.table(stored, stored_results(plain) if with_teacher else None)
 
 
 def method_paths(name: str) -> str:
     """The paths that methods on mazes find."""
-    return compared.paths_table(figures(f"methods-{name}"))
+    return compared.paths_table(stored_results(f"methods-{name}"))
 
 
-def speed() -> str:
-    """Throughput of the captured step."""
-    rows = [["what", "updates/s", "puzzles/s", "over eager", "of the matrix rate"]]
-    for what, timed in figures("bench-sudoku-quick").items():
-        if not isinstance(timed, dict):
-            continue
-        captured, base = timed["captured"], timed["captured"]["updates_per_second"]["base"]
-        ratio = f"{timed['captured_over_eager']:.1f}x" if "captured_over_eager" in timed else "–"
-        share = timed.get("share_of_matrix_rate")
-        rows.append(
-            [
-                what, f"{base:.1f}", f"{captured['puzzles_per_second']:,}", ratio,
-                f"{100 * share:.0f} %" if share else "–",
-            ]
-        )  # fmt: skip
-    return markdown(rows)
+def _of_a_file(table: Callable[[Any], str], name: str) -> str:
+    return table(stored_results(name))
 
 
-def language_model_speed() -> str:
-    """Base updates with a language model of random weights inside the captured update."""
-    head = ["recipe", "updates/s", "share of the language model", "of the matrix rate"]
-    rows = [[*head, "GiB used", "GiB estimated"]]
-    for timed in figures("bench-language-models")["results"]:
-        captured = timed["captured"]
-        rows.append(
-            [
-                f"`{timed['recipe']}`", f"{captured['updates_per_second']['base']:.1f}",
-                f"{100 * captured['share']['language_model']:.0f} %",
-                f"{100 * timed['share_of_matrix_rate']:.0f} %",
-                f"{timed['peak_gib']:.1f}", f"{captured['estimated_gib']:.1f}",
-            ]
-        )  # fmt: skip
-    return markdown(rows)
-
-
-def stacks() -> str:
-    """Runs of batch 16 that share their updates."""
-    rows = [["runs together", "updates/s of each, base", "updates/s in all", "gain", "K_p = 128"]]
-    timed = {
-        row.get("together", 1): row.get("captured", row)["updates_per_second"]
-        for row in figures("bench-stack")["results"]
-    }
-    for together, rates in sorted(timed.items()):
-        base, longest = (rates[key] for key in ("base", "K_p 128, h 8"))
-        rows.append(
-            [
-                str(together), f"{base:.1f}", f"{together * base:.0f}",
-                *(f"{together * rate / timed[1][key]:.1f}x"
-                  for key, rate in (("base", base), ("K_p 128, h 8", longest))),
-            ]
-        )  # fmt: skip
-    return markdown(rows)
-
-
-def selection() -> str:
-    """What choosing a state costs over the steps from which it is chosen."""
-    ratios = figures("bench-select")["selection_over_its_steps"]
-    cells = [f"{ratio:.2f}x" for ratio in ratios.values()]
-    return markdown([["stage", *ratios], ["over its steps", *cells]])
-
-
-def speed_on_a_cpu() -> str:
-    """Seconds to solve after loading, on two cores."""
-    rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
-    for timed in figures("bench-cpu")["results"]:
-        rows.append(
-            [
-                f"`{timed['checkpoint']}`", str(timed["steps"]), f"{timed['seconds_one']:.1f}",
-                str(timed["batch"]), f"{timed['puzzles_per_second']}",
-            ]
-        )  # fmt: skip
-    return markdown(rows)
-
-
-_TABLES = (
-    summary, peers, verdicts, regime.choices, regime.long_rollouts, regime.factors,
-    regime.secondary, sources,
-    regime.memorised, regime.one_step, regime.carried_on, regime.gradient_noise, sudoku, changes,
-    controls, with_and_without, methods, method_paths, answer_decay, computed.symmetry_retries,
-    computed.operations, maze, maze_paths, maze_larger, transfer, transfer_ends, transfer_bits,
-    harness, speed, language_model_speed, stacks, selection, speed_on_a_cpu, foundations, mini_runs,
+# Tables that are made of one stored file.
+_OF_A_FILE: dict[str, tuple[Callable[[Any], str], str]] = {
+    "answer_decay": (answer_decay.table, "answer-decay"),
+    "files": (by_file.table, "sudoku-test-files"),
+    "foundations": (foundations.table, "foundations"),
+    "gradient_noise": (gradient_noise.table, "gradient-noise"),
+    "mini_runs": (mini_runs.table, "mini-runs"),
+    "one_step": (one_step.table, "one-step"),
+    "symmetry_retries": (symmetry_retries.table, "symmetry-retries"),
+}
+_OTHERS = (
+    summary, peers, sudoku, maze, maze_paths, maze_larger, changes, controls, with_and_without,
+    methods, method_paths, operations.operations,
+    regime.choices, regime.long_rollouts, regime.factors, regime.secondary, regime.memorised,
+    regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks, speed.selection,
+    speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends, transfer.transfer_bits,
+    transfer.harness,
 )  # fmt: skip
-TABLES: dict[str, Callable[..., str]] = {table.__name__: table for table in _TABLES}
+TABLES: dict[str, Callable[..., str]] = {
+    "verdicts": verdicts.table,
+    **{table.__name__: table for table in _OTHERS},
+    **{name: partial(_of_a_file, *both) for name, both in _OF_A_FILE.items()},
+}
 
 
 def fill(text: str) -> str:
@@ -450,10 +382,11 @@ def draw(file: Path, contents: Callable[[Axes], None]) -> None:
 
 def main() -> None:
     """Write the tables and the figures."""
+    command_line(__doc__).parse_args()
     for page in PAGES:
         write_text(page, fill(page.read_text(encoding="utf-8")))
     draw(DOCS / "figures" / "sudoku-time.svg", _draw_curves)
-    draw(DOCS / "figures" / "sudoku-operations.svg", computed.draw)
+    draw(DOCS / "figures" / "sudoku-operations.svg", operations.draw)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What experiments share: stored figures, verdicts as bits, the name of the device, saved runs."""
+"""What experiments share: stored results, solved puzzles as bits, the device, saved runs."""
 
 import argparse
 import base64
@@ -15,8 +15,10 @@ import numpy as np
 import torch
 
 from focus.errors import UserError
-from focus.files import write_text
+from focus.evaluation.statistics import wilson_interval
+from focus.files import sha256, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder
+from focus.model.checkpoint import checkpoint_folder, fetch
 from focus.serialization import to_json
 from focus.training.config import RunConfig
 from focus.training.loop import Trainer
@@ -25,16 +27,21 @@ from focus.training.puzzles import TrainingPuzzles
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 
 
-def figures(name: str) -> dict:
-    """The figures docs/results/NAME.json."""
+def stored_results(name: str) -> dict:
+    """What docs/results/NAME.json holds."""
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def this_device() -> tuple[str, str]:
     """The device to measure on, and its name for the stored figures."""
     if torch.cuda.is_available():
-        return "cuda", torch.cuda.get_device_name()
+        return "cuda:0", torch.cuda.get_device_name()
     return "cpu", "CPU"
+
+
+def weights_of(checkpoint: str) -> str:
+    """The hash of a checkpoint's weights, which says which training it comes from."""
+    return sha256(checkpoint_folder(fetch(checkpoint)) / "updater.safetensors")
 
 
 def resumed(config: RunConfig, folder: Path, device: str, puzzles: TrainingPuzzles) -> Trainer:
@@ -62,6 +69,18 @@ class _CommandLine(argparse.ArgumentParser):
 def command_line(doc: str | None) -> argparse.ArgumentParser:
     """A command whose help is the docstring of its module, as it is written."""
     return _CommandLine(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def numbers(kind: type = int) -> Callable[[str], list]:
+    """The type of an argument: numbers between commas."""
+
+    def read(text: str) -> list:
+        try:
+            return [kind(number) for number in text.split(",")]
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"numbers with commas, not {text!r}") from error
+
+    return read
 
 
 @contextlib.contextmanager
@@ -129,3 +148,9 @@ def rate(result: dict) -> str:
     digits = 2 if 0.9985 <= result["exact"] < 1 else 1
     exact, low, high = (f"{100 * result[key]:.{digits}f}" for key in ("exact", "low", "high"))
     return f"{exact} [{low}, {high}]"
+
+
+def rate_of(solved: np.ndarray) -> str:
+    """The same, of which puzzles are solved."""
+    low, high = wilson_interval(int(solved.sum()), len(solved))
+    return rate({"exact": float(solved.mean()), "low": low, "high": high})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.stored import RESULTS, command_line, one_line
+from experiments.stored import RESULTS, command_line, markdown, one_line, rate, stored_results
 from focus.errors import UserError
 from focus.evaluation.statistics import wilson_interval
 from focus.files import parse_object, read_object, read_text, write_text
@@ -48,6 +48,26 @@ def stored_run(run: Path) -> dict:
     if stops:
         figures["taken"] = float(np.mean([puzzle["taken"] for puzzle in puzzles]))
     return {**figures, "left": [puzzle["id"] for puzzle in puzzles if not puzzle["exact"]]}
+
+
+def most(checkpoint: str) -> dict:
+    """What a solver reaches with as many retries as were tried."""
+    runs = stored_results(STORED.stem)
+    return next(run for run in runs if run["checkpoint"] == checkpoint)["results"][-1]
+
+
+def table(runs: list[dict]) -> str:
+    """Exact rates by the number of retries."""
+    rows = [["solver", "n", "K of a try", "retries at most", "exact", "tries of a puzzle"]]
+    for run in runs:
+        for result in run["results"]:
+            rows.append(
+                [
+                    f"`{run['checkpoint']}`", f"{run['n']:,}", str(run["steps"]),
+                    str(result["symmetry_retries"]), rate(result), f"{result['rollouts']:.2f}",
+                ]
+            )  # fmt: skip
+    return markdown(rows)
 
 
 def main() -> None:

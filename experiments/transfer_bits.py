@@ -9,8 +9,8 @@ anyone can pair two variants again.
 import json
 from pathlib import Path
 
+from experiments.store_transfer import natural
 from experiments.stored import RESULTS, command_line, one_line, that_holds
-from experiments.transfer_figures import natural
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.store import Bits, Store
 from focus.files import read_object, write_text

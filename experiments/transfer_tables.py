@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.stored import figures, markdown
+from experiments.stored import markdown, stored_results
 from focus.evaluation.transfer import AVERAGED, BENCHMARKS, likelihood
 from focus.evaluation.transfer.compare import FLOOR
 
@@ -10,7 +10,7 @@ from focus.evaluation.transfer.compare import FLOOR
 def harness() -> str:
     """Both evaluators of CruxEval on answers whose truth is known."""
     rows = [["benchmark", "answers judged", "right by", "reference", "next item's", "same verdict"]]
-    for name, judged in figures("harness").items():
+    for name, judged in stored_results("harness").items():
         if not name.startswith("answers "):
             continue
         benchmark, same = BENCHMARKS[name.removeprefix("answers ")].title, judged["same_verdict"]
@@ -25,7 +25,7 @@ _TITLES = {"smollm2-135m": "SmolLM2-135M", "qwen2.5-coder-0.5b": "Qwen2.5-Coder-
 
 def _transfer_rows(backbone: str) -> dict[str, list[list[dict]]]:
     """What a row is called, and its figures: one list for each benchmark, of a row's seeds."""
-    stored = figures(f"transfer-{backbone}")
+    stored = stored_results(f"transfer-{backbone}")
     by_kind: dict[str, list[str]] = {}
     for variant in dict.fromkeys(row["variant"] for row in stored["results"]):
         kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
@@ -78,7 +78,7 @@ def transfer_bits() -> str:
     """Bits of reference texts, of every backbone that was measured."""
     rows = []
     for backbone in _TITLES:
-        head, *more = likelihood.rows(figures(f"transfer-bits-{backbone}"))
+        head, *more = likelihood.rows(stored_results(f"transfer-bits-{backbone}"))
         rows += [] if rows else [["language model", *head]]
         rows += [[backbone, *cells] for cells in more]
     return markdown(rows)

@@ -86,7 +86,7 @@ class Verdict:
             return f"{yes}, but smaller" if self.high < half else yes
         if self.high < half:
             return no
-        return f"undecided (p = {self.p:.2f})" if self.low > 0 else "undecided"
+        return f"undecided (p = {self.p:.3f})" if self.low > 0 else "undecided"
 
 
 _OVER = {
@@ -114,19 +114,13 @@ CLAIMS = tuple(
 def _regimes(claim: Claim) -> Iterator[tuple[str, str, str]]:
     """Where a claim can be judged, best first: regime, and what is stored for either side."""
     suffix = "-maze" * (claim.task == "maze")
-    part = "primary" if claim.worse in STUDIES["primary"].methods else "secondary"
-    if claim.teacher:
-        for regime, length in ((PAPERS, ""), (THIRD, "-third")):
-            secondary = f"campaign-secondary{length}{suffix}"
-            yield regime, secondary, f"{secondary}-untaught"
-        short = f"methods-{claim.task}-quick"
-        yield SHORT, f"{short}-teacher", short
-        return
-    campaign = f"campaign-{part}{suffix}"
-    yield PAPERS, campaign, campaign
-    yield UNSCALED, f"{campaign}-unscaled", f"{campaign}-unscaled"
-    yield THIRD, f"{campaign}-third", f"{campaign}-third"
-    yield SHORT, f"methods-{claim.task}-quick", f"methods-{claim.task}-quick"
+    primary = claim.worse in STUDIES["primary"].methods and not claim.teacher
+    campaign = f"campaign-{'primary' if primary else 'secondary'}{suffix}"
+    for regime, ending in ((PAPERS, ""), (UNSCALED, "-unscaled"), (THIRD, "-third")):
+        study = f"{campaign}{ending}"
+        yield regime, study, f"{study}-untaught" if claim.teacher else study
+    short = f"methods-{claim.task}-quick"
+    yield SHORT, f"{short}-teacher" if claim.teacher else short, short
 
 
 @cache
@@ -191,6 +185,11 @@ def table(task: str) -> str:
     return markdown(rows)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The command line."""
     command_line(__doc__).parse_args()
     print(f"Sudoku\n\n{table('sudoku')}\n\nMazes\n\n{table('maze')}")
+
+
+if __name__ == "__main__":
+    main()

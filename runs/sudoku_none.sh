@@ -16,4 +16,5 @@ python -m experiments.release "$out/run" sudoku-none --steps 16,32,64,128,256 \
     --trained "Trained on train, extra and 150,000 generated puzzles (runs/sudoku_none.sh)."
 
 # Puzzles whose answer breaks the rules, retried under symmetries.
-python -m experiments.symmetry_retries sudoku-none --steps 64 --symmetry-retries 32
+focus eval sudoku-none --steps 64 --symmetry-retries 32 --out "$out/retried"
+python -m experiments.symmetry_retries "$out/retried" sudoku-none

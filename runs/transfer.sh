@@ -13,4 +13,4 @@ variants="base sudoku-smollm2 maze-smollm2 null:sudoku-smollm2 null:maze-smollm2
 focus backbone install smollm2-135m
 focus transfer $variants --null-seeds 3 --max-tokens 512 --only-generate --out "$out"
 focus transfer $variants --null-seeds 3 --max-tokens 512 --allow-code --out "$out"
-python -m experiments.transfer_figures "$out" transfer-smollm2-135m
+python -m experiments.store_transfer "$out" transfer-smollm2-135m

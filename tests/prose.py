@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments import by_source, verdicts
+from experiments import by_file as files
+from experiments import verdicts
 from experiments.results_page import curve
-from experiments.stored import figures, unpack
 from experiments.stored import points as with_interval
+from experiments.stored import stored_results, unpack
 from experiments.studies import STUDIES
 from focus.evaluation.statistics import effect_over_seeds
 from focus.model.solver import Solver
@@ -34,12 +35,12 @@ def span(values, scale: float = 1.0, digits: int = 0) -> str:
 
 
 def rate(name: str, steps: int) -> float:
-    return next(row["exact"] for row in figures(name)["test"] if row["steps"] == steps)
+    return next(row["exact"] for row in stored_results(name)["test"] if row["steps"] == steps)
 
 
 def full_length(study: str, method: str = "focus", steps: int = 128) -> dict[int, float]:
     """Shares by seed."""
-    runs = figures(f"campaign-{study}")["runs"].values()
+    runs = stored_results(f"campaign-{study}")["runs"].values()
     return {
         run["seed"]: float(np.mean(unpack(run["test"][str(steps)], run["n_test"])))
         for run in runs if run["method"] == method
@@ -60,7 +61,7 @@ def validated(name: str) -> dict[int, float]:
 
 def with_hints_from_1000() -> str:
     """How validation goes in the run with hints."""
-    run = figures("campaign-thousand")["runs"]["thousand-hints-focus-1"]
+    run = stored_results("campaign-thousand")["runs"]["thousand-hints-focus-1"]
     assert round(100 * unpack(run["validation"]["128"], run["n_validation"]).mean()) == 79
     shares = {int(update): 100 * share for update, share in run["validation_exact"].items()}
     best, last = max(shares, key=shares.__getitem__), max(shares)
@@ -73,7 +74,7 @@ def with_hints_from_1000() -> str:
 def small_runs(choice: str, method: str) -> list[dict]:
     """The runs on 100 puzzles of 4 x 4, by seed."""
     study = "hints-trm-mini-sudoku" if method == "trm" else "hints-mini-sudoku"
-    runs = figures(f"campaign-{study}")["runs"]
+    runs = stored_results(f"campaign-{study}")["runs"]
     return [runs[f"{choice}-{method}-{seed}"] for seed in STUDIES[study].seeds]
 
 
@@ -91,7 +92,7 @@ def gain(one: np.ndarray, other: np.ndarray, unit: str = "") -> str:
 
 def coin(puzzles: int) -> np.ndarray:
     """What runs on 100 small puzzles solve at K = 16, with a replay coin for so many puzzles."""
-    runs = figures("campaign-coin-mini-sudoku")["runs"]
+    runs = stored_results("campaign-coin-mini-sudoku")["runs"]
     return np.stack([
         unpack(run["validation"]["16"], run["n_validation"])
         for name, run in sorted(runs.items()) if name.startswith(f"hundred-coin-of-{puzzles}-")
@@ -100,24 +101,24 @@ def coin(puzzles: int) -> np.ndarray:
 
 def hard_files(worse: str) -> str:
     """FOCUS minus another method on the three hard files, at a third of the length."""
-    source, names = figures("sudoku-test-sources"), ("01_file1", _HARDEST, _FEW_HARDEST)
-    own = np.any([by_source.of_file(source, name) for name in names], 0)
-    pair = (by_source.solved("secondary-third", method, own) for method in ("focus", worse))
+    source, names = stored_results("sudoku-test-files"), ("01_file1", _HARDEST, _FEW_HARDEST)
+    in_file = np.any([files.of_file(source, name) for name in names], 0)
+    pair = (files.solved("secondary-third", method, in_file) for method in ("focus", worse))
     return with_interval(*effect_over_seeds(*pair)[:3])
 
 
 def unsolved(name: str) -> tuple[str, str, str]:
     """What FOCUS and Random leave unsolved of a file, and by how much less it is, in percent."""
-    own = by_source.of_file(figures("sudoku-test-sources"), name)
+    in_file = files.of_file(stored_results("sudoku-test-files"), name)
     focus, random = (
-        1 - by_source.solved("primary", method, own).mean() for method in ("focus", "random")
+        1 - files.solved("primary", method, in_file).mean() for method in ("focus", "random")
     )
     return f"{100 * focus:.1f}", f"{100 * random:.1f}", f"{100 * (1 - focus / random):.1f}"
 
 
 def nothing_left_to_replay(update: int) -> bool:
     """Whether the runs with either coin solve nearly all training puzzles from an update on."""
-    runs = figures("campaign-coin-mini-sudoku")["runs"].values()
+    runs = stored_results("campaign-coin-mini-sudoku")["runs"].values()
     shares = [share for run in runs for at, share in run["training_exact"].items()
               if int(at) >= update]  # fmt: skip
     return min(shares) > 0.98
@@ -126,7 +127,7 @@ def nothing_left_to_replay(update: int) -> bool:
 def whole_runs() -> list[str]:
     """Rows of the primary campaign's runs: how many shared the GPU, and what they took."""
     seconds: dict[int, list[float]] = {}
-    for run in figures("campaign-primary")["runs"].values():
+    for run in stored_results("campaign-primary")["runs"].values():
         seconds.setdefault(run["together"], []).append(run["seconds"])
     return [
         f"| {together} | {np.mean(took):,.0f} | {np.mean(took) / 60 / together:.1f} |"
@@ -136,15 +137,15 @@ def whole_runs() -> list[str]:
 
 def by_file(name: str, sentence: str) -> str:
     """Points of FOCUS over Random on the puzzles of a file, and how many there are."""
-    own = by_source.of_file(figures("sudoku-test-sources"), name)
-    focus, random = (by_source.solved("primary", method, own) for method in ("focus", "random"))
-    return sentence.format(100 * (focus.mean() - random.mean()), own.sum())
+    in_file = files.of_file(stored_results("sudoku-test-files"), name)
+    focus, random = (files.solved("primary", method, in_file) for method in ("focus", "random"))
+    return sentence.format(100 * (focus.mean() - random.mean()), in_file.sum())
 
 
 def third_by_file(name: str) -> str:
     """What FOCUS solves of a file at a third of the length, in percent."""
-    own = by_source.of_file(figures("sudoku-test-sources"), name)
-    return f"{100 * by_source.solved('secondary-third', 'focus', own).mean():.1f}"
+    in_file = files.of_file(stored_results("sudoku-test-files"), name)
+    return f"{100 * files.solved('secondary-third', 'focus', in_file).mean():.1f}"
 
 
 def gain_at_best(method: str) -> float:
@@ -181,7 +182,7 @@ def in_points(effect: float, low: float, high: float) -> str:
 
 def bits_of_adapters() -> tuple[str, str]:
     """Bits per token that trained and random adapters of SmolLM2 cost on reference solutions."""
-    study = figures("transfer-bits-smollm2-135m")
+    study = stored_results("transfer-bits-smollm2-135m")
     benchmarks = {row["benchmark"] for row in study["results"]}
     assert {row["n"] for row in study["results"]} == {30}, "the first 30 items"
     assert len(benchmarks) == 2, "of two benchmarks"
@@ -200,12 +201,12 @@ def minutes_of_training() -> list[float]:
 
 def seconds_on_a_cpu(task: str, kinds: tuple[str, ...] = ("none", "smollm2")) -> list[float]:
     names = {f"{task}-{kind}" for kind in kinds}
-    return [row["seconds_one"] for row in figures("bench-cpu")["results"]
+    return [row["seconds_one"] for row in stored_results("bench-cpu")["results"]
             if row["checkpoint"] in names]  # fmt: skip
 
 
 def milliseconds(recipe: str) -> str:
-    rows = {row["recipe"]: row for row in figures("bench-language-models")["results"]}
+    rows = {row["recipe"]: row for row in stored_results("bench-language-models")["results"]}
     return f"{1000 / rows[recipe]['captured']['updates_per_second']['base']:.0f}"
 
 
@@ -218,7 +219,7 @@ def trm_over_updater() -> str:
 
 def gained_without_loss(after: int) -> int:
     """Puzzles that the diagnosed rollout solves after a step, where it loses none."""
-    rows = figures("diagnosis-primary-focus-3")["results"]
+    rows = stored_results("diagnosis-primary-focus-3")["results"]
     assert not any(row["lost"] for row in rows)
     return sum(row["gained"] for row in rows if row["step"] > after)
 
@@ -264,17 +265,19 @@ def words() -> list[tuple[Path, str]]:
     taught = next(v for v in verdicts.verdicts() if v.claim.teacher and v.claim.task == "sudoku")
     choices = [
         np.mean(unpack(run["validation"]["128"], run["n_validation"]))
-        for run in figures("campaign-choices")["runs"].values()
+        for run in stored_results("campaign-choices")["runs"].values()
     ]
     published = f"{paper.source_rate('sudoku', paper.STUDIED, 'focus')}"
-    eight = figures("campaign-primary")["runs"]["as-is-focus-4"]
+    eight = stored_results("campaign-primary")["runs"]["as-is-focus-4"]
     assert eight["together"] == 8
     shared = eight["seconds"] / 8 / 60
-    alone = figures("campaign-primary")["runs"]["as-is-focus-1"]["seconds"] / 60
+    alone = stored_results("campaign-primary")["runs"]["as-is-focus-1"]["seconds"] / 60
     few, many = validated("sudoku-none-1000"), validated("sudoku-none")
-    trm, unscaled_random = figures("sudoku-trm"), full_length("primary-unscaled", "random")
+    trm, unscaled_random = stored_results("sudoku-trm"), full_length("primary-unscaled", "random")
     hinted = small("hundred-hints", "focus")
-    retried = next(row for row in figures("symmetry-retries") if row["checkpoint"] == "sudoku-trm")
+    retried = next(
+        row for row in stored_results("symmetry-retries") if row["checkpoint"] == "sudoku-trm"
+    )
     early = [f"{100 * row['exact']:.1f} % within {row['steps']:,}" for row in trm["early_stop"]]
     taken = [f"{row['taken']:.0f}" for row in trm["early_stop"]]
     return [

@@ -121,7 +121,7 @@ def test_hints_help_every_method_in_every_seed():
 
 def test_what_is_lower_in_every_seed_is():
     for task, steps in (("sudoku", 128), ("maze", 16)):
-        runs = stored.figures(f"methods-{task}-quick")
+        runs = stored.stored_results(f"methods-{task}-quick")
         ours = compared.results(runs, "focus", steps)
         for method in ("energy-hard", "no-memory"):
             theirs = compared.results(runs, method, steps)

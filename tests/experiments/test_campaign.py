@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from experiments import by_source, campaign, memorised, release
+from experiments import campaign
 from experiments.campaign import groups, main
-from experiments.studies import STUDIES, Study
+from experiments.studies import STUDIES, TEACHER, Study
 from focus.data.sources import Generated
+from focus.files import sha256
 
 
 def test_every_run_of_a_study_is_in_one_group_with_its_like():
@@ -30,42 +31,24 @@ def test_runs_of_one_seed_have_the_same_puzzles_and_coins():
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        ("campaign table nothing", "no runs of nothing are stored"),
-        ("campaign run primary --data nowhere --out out --together 0", "takes a number from 1"),
-        ("campaign run primary --data nowhere --out out --updates -5", "optimizer.updates"),
-        ("campaign run primary --data nowhere --out out --only nothing", "--only nothing"),
-        ("campaign run mini-sudoku --data nowhere --out out", "invalid choice"),
-        ("campaign store primary --out nowhere", "no finished run"),
-        ("release nowhere made --trained today", "nowhere"),
-        ("release nowhere made --trained today --steps 1,x", "numbers with commas"),
-        ("memorised sudoku-none --data nowhere --rows 0", "takes a number from 1"),
-        ("memorised nowhere --data nowhere", "nowhere"),
-        ("by_source", "no such file or folder: nowhere"),
-    ],
-)
-def test_bad_words_are_one_line(monkeypatch, capsys, tmp_path, words, problem):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FOCUS_DATA", "nowhere")
-    monkeypatch.setattr("sys.argv", words.split())
-    commands = {
-        "campaign": main, "memorised": memorised.main, "release": release.main,
-        "by_source": by_source.main,
-    }  # fmt: skip
-    with pytest.raises(SystemExit) as ended:
-        commands[words.split()[0]]()
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert problem in said
-    assert said.count("\n") == 1
+def test_a_study_says_who_teaches_its_runs():
+    for study in ("secondary-untaught", "choices"):
+        assert {config.teacher.checkpoint for _, config in STUDIES[study].runs("")} == {""}
+    for name, config in STUDIES["secondary"].runs(""):
+        assert config.teacher.checkpoint == ("" if "recurrent" in name else TEACHER)
+
+
+@pytest.mark.parametrize("study", [name for name in STUDIES if campaign.stored(name).exists()])
+def test_every_stored_run_is_one_of_its_study(study):
+    runs = json.loads(campaign.stored(study).read_text())["runs"]
+    assert runs.keys() <= dict(STUDIES[study].runs("")).keys()
 
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch, capsys):
     """A function that makes a study of few puzzles, and gives one that calls a command on it."""
     monkeypatch.setitem(campaign.STEPS, "sudoku", (1, 2, 3))
+    monkeypatch.setattr(campaign, "LONGEST", 3)
     monkeypatch.setattr(campaign, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 50, 20))
 
@@ -112,7 +95,47 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert call(*run) == ""  # all of them are finished
     call("store", "tiny", "--out", out)
     runs = json.loads((tmp_path / "results" / "campaign-tiny.json").read_text())["runs"]
-    # K of validation (16) is tested too
+    # K of validation (16) is tested too, and the longest rollout (here 3) of FOCUS alone.
     assert set(runs["as-is-focus-1"]["test"]) == {"1", "2", "3", "16"}
-    assert set(runs["as-is-random-1"]["test"]) == {"1", "2", "3"}
+    assert set(runs["as-is-random-1"]["test"]) == {"1", "2", "16"}
+    assert set(runs["as-is-random-1"]["validation"]) == {"1", "2", "3", "16"}
     assert "as-is-no-replay-1" in call("table", "tiny")
+    assert "tiny: mini-sudoku, 2 updates, 3 runs, 3 of them stored" in call("list")
+
+
+def test_a_run_notes_the_weights_of_its_teacher(tmp_path, tiny):
+    call = tiny(Study("trm-mini-sudoku", 2, ("trm",), (1,)))
+    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    teacher = tmp_path / "as-is-trm-1"
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,), teacher=str(teacher / "final")))
+    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    run = json.loads((tmp_path / "as-is-focus-1" / "run.json").read_text())
+    assert run["teacher"] == sha256(teacher / "final" / "updater.safetensors")
+    assert "teacher" not in json.loads((teacher / "run.json").read_text())
+
+
+def finished(out, name: str, **about) -> None:
+    """A run as `campaign run` leaves it."""
+    (out / name).mkdir(parents=True)
+    (out / name / "run.json").write_text(json.dumps({"method": "focus", "seed": 1, **about}))
+    (out / name / "metrics.jsonl").write_text('{"update": 2, "exact": 0.5, "seconds": 1.0}\n')
+
+
+def test_runs_of_different_teachers_are_not_stored_together(tmp_path, tiny, capsys):
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1, 2, 3, 4)))
+    path = tmp_path / "results" / "campaign-tiny.json"
+    finished(tmp_path / "first", "as-is-focus-1")  # from before teachers were noted
+    call("store", "tiny", "--out", str(tmp_path / "first"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "what": "said by hand"}))
+    finished(tmp_path / "second", "as-is-focus-2", teacher="one")
+    call("store", "tiny", "--out", str(tmp_path / "second"))
+    stored = json.loads(path.read_text())
+    assert set(stored["runs"]) == {"as-is-focus-1", "as-is-focus-2"}
+    assert stored["what"] == "said by hand"
+    finished(tmp_path / "third", "as-is-focus-3", teacher="another")
+    with pytest.raises(SystemExit, match="2"):
+        call("store", "tiny", "--out", str(tmp_path / "third"))
+    said = capsys.readouterr().err
+    assert "a teacher of other weights" in said
+    assert said.count("\n") == 1
+    assert json.loads(path.read_text()) == stored

@@ -45,10 +45,3 @@ def test_the_table_compares_the_same_batches(run, tmp_path, monkeypatch, capsys)
     ahead = scales["0.8"]["cosine"][0] - scales["1.0"]["cosine"][0]
     ahead += scales["0.8"]["cosine"][1] - scales["1.0"]["cosine"][1]
     assert f"{ahead / 2:+.3f}" in rows[2]
-
-
-def test_a_folder_without_a_run_is_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["gradient_noise", str(tmp_path)])
-    with pytest.raises(SystemExit, match="2"):
-        gradient_noise.main()
-    assert capsys.readouterr().err.count("\n") == 1

@@ -9,6 +9,7 @@ import pytest
 from experiments.compared import COMPARED, paths_table, table
 from experiments.methods import a_run, budget, finished_runs
 from experiments.stored import pack
+from focus.errors import UserError
 
 
 def words(**changes) -> argparse.Namespace:
@@ -51,7 +52,7 @@ def test_runs_of_another_budget_are_refused(tmp_path):
         words(limit=5),
         words(most_steps=64),
     ):
-        with pytest.raises(SystemExit, match="another budget"):
+        with pytest.raises(UserError, match="another budget"):
             finished_runs(tmp_path, other)
 
 

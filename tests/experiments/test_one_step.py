@@ -1,7 +1,6 @@
 """Single steps from a saved run: measured, and undone."""
 
 import math
-import re
 
 import pytest
 import torch
@@ -50,10 +49,3 @@ def test_rank_correlation():
     assert rank_correlation([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
     assert rank_correlation([1, 1, 2, 2], [5, 6, 5, 6]) == pytest.approx(0)
     assert math.isnan(rank_correlation([1, 1, 1], [1, 2, 3]))
-
-
-def test_a_folder_without_a_run_is_one_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["one_step", str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match="2"):
-        one_step.main()
-    assert re.match(r"one_step: .*none.*\n\Z", capsys.readouterr().err)

@@ -5,8 +5,7 @@ import tarfile
 
 import pytest
 
-from experiments import symmetry_retries, transfer_bits, transfer_figures
-from experiments.operations import symmetry_retries as retries_table
+from experiments import store_transfer, symmetry_retries, transfer_bits
 
 
 @pytest.fixture
@@ -14,7 +13,7 @@ def call(tmp_path, monkeypatch):
     """A function that runs a script on words, with a place of its own for what it stores."""
     results = tmp_path / "results"
     results.mkdir()
-    for script in (transfer_bits, transfer_figures):
+    for script in (transfer_bits, store_transfer):
         monkeypatch.setattr(script, "RESULTS", results)
     monkeypatch.setattr(symmetry_retries, "STORED", results / "symmetry-retries.json")
 
@@ -38,7 +37,7 @@ def evaluated(folder, retries: int, **about) -> None:
     (folder / "predictions.jsonl").write_text(text)
 
 
-def test_retries_are_counted_from_an_evaluation(tmp_path, call, monkeypatch):
+def test_retries_are_counted_from_an_evaluation(tmp_path, call):
     run, path = tmp_path / "run", tmp_path / "results" / "symmetry-retries.json"
     evaluated(run, 3)
     call(symmetry_retries, run, "made")
@@ -53,8 +52,7 @@ def test_retries_are_counted_from_an_evaluation(tmp_path, call, monkeypatch):
     both = json.loads(path.read_text())
     assert [one["early_stop"] for one in both] == [False, True]
     assert both[1]["taken"] == 16
-    monkeypatch.setattr("experiments.operations._stored_retries", lambda: both)
-    assert retries_table().count("`made`") == 8
+    assert symmetry_retries.table(both).count("`made`") == 8
 
 
 def test_a_folder_that_is_something_else_is_one_line(tmp_path, call, capsys):
@@ -62,7 +60,7 @@ def test_a_folder_that_is_something_else_is_one_line(tmp_path, call, capsys):
     (tmp_path / "plain" / "bits.json").write_text("{}")
     (tmp_path / "plain" / "base").mkdir()
     (tmp_path / "plain" / "base" / "settings.json").write_text("{}")
-    for script in (symmetry_retries, transfer_bits, transfer_figures):
+    for script in (symmetry_retries, transfer_bits, store_transfer):
         for folder in ("plain", "nowhere"):
             with pytest.raises(SystemExit) as ended:
                 call(script, tmp_path / folder, "made")
@@ -76,10 +74,10 @@ def test_completions_are_kept_as_they_are(tmp_path):
     (run / "base" / "settings.json").write_text("{}")
     (run / "base" / "math.written.jsonl").write_text('{"id": "1"}\n')
     (run / "base" / "math.jsonl").write_text("verdicts, which are made again")
-    transfer_figures.keep_completions(run, archive)
+    store_transfer.keep_completions(run, archive)
     first = archive.read_bytes()
     (run / "base" / "settings.json").touch()
-    transfer_figures.keep_completions(run, archive)
+    store_transfer.keep_completions(run, archive)
     assert archive.read_bytes() == first
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path / "again", filter="data")

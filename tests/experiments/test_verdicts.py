@@ -8,7 +8,7 @@ import pytest
 from experiments import verdicts
 from experiments.stored import pack
 from experiments.studies import STUDIES
-from experiments.verdicts import CLAIMS, PAPERS, SHORT, UNSCALED, Claim
+from experiments.verdicts import CLAIMS, PAPERS, SHORT, THIRD, UNSCALED, Claim, Verdict
 from focus.evaluation.statistics import (
     crossed_bootstrap,
     effect_over_seeds,
@@ -30,7 +30,9 @@ def results(tmp_path, monkeypatch):
         function.cache_clear()
 
 
-def store(file, rates: dict[str, float], seeds: int = 5, puzzles: int = 2000) -> None:
+def store(
+    file, rates: dict[str, float], seeds: int = 5, puzzles: int = 2000, steps: int = 128
+) -> None:
     """Store runs with these rates; the same puzzles are hard for all."""
     rng = np.random.default_rng(1)
     hardness = rng.random(puzzles)
@@ -40,7 +42,7 @@ def store(file, rates: dict[str, float], seeds: int = 5, puzzles: int = 2000) ->
         for method, rate in rates.items():
             bits = hardness + rng.normal(0, 0.05, puzzles) < rate + luck
             runs[f"{method}-{seed}"] = {
-                "method": method, "seed": seed, "n_test": puzzles, "test": {"128": pack(bits)}
+                "method": method, "seed": seed, "n_test": puzzles, "test": {str(steps): pack(bits)},
             }  # fmt: skip
     file.write_text(json.dumps({"runs": runs}))
 
@@ -110,6 +112,45 @@ def test_short_runs_are_used_where_the_papers_regime_has_none_and_say_so(results
     store(results / "methods-sudoku-quick.json", {"focus": 0.55, "no-penalty": 0.45})
     found = verdicts.verdicts((RANDOM, PENALTY))
     assert [(v.regime, v.word) for v in found] == [(PAPERS, "confirmed"), (SHORT, "seen")]
+
+
+def judged(claim: Claim) -> tuple[str, str]:
+    """The regime and the word, of what is stored now."""
+    verdicts.stored_bits.cache_clear()
+    verdicts.verdicts.cache_clear()
+    (verdict,) = verdicts.verdicts((claim,))
+    return verdict.regime, verdict.word
+
+
+@pytest.mark.parametrize("task", ["sudoku", "maze"])
+def test_a_third_of_the_length_comes_before_short_runs_and_after_all_others(results, task):
+    suffix, steps = ("-maze", 16) if task == "maze" else ("", 128)
+    claim = Claim("FOCUS above No memory", task, "focus", "no-memory")  # none in the paper
+    ahead, behind = {"focus": 0.55, "no-memory": 0.45}, {"focus": 0.45, "no-memory": 0.55}
+    store(results / f"methods-{task}-quick.json", behind, steps=steps)
+    assert judged(claim) == (SHORT, "not seen")
+    third = results / f"campaign-secondary{suffix}-third.json"
+    store(third, ahead, steps=steps)
+    assert judged(claim) == (THIRD, "seen")
+    store(third, behind, steps=steps)
+    assert judged(claim) == (THIRD, "not seen")
+    store(results / f"campaign-secondary{suffix}-unscaled.json", ahead, steps=steps)
+    assert judged(claim) == (UNSCALED, "confirmed")
+    store(results / f"campaign-secondary{suffix}.json", behind, steps=steps)
+    assert judged(claim) == (PAPERS, "contradicted")
+
+
+def test_runs_without_a_teacher_are_found_at_every_length(results):
+    claim = Claim("the teacher helps", "sudoku", "focus", "focus", teacher=True)
+    for length, regime, word in (("-third", THIRD, "seen"), ("", PAPERS, "confirmed")):
+        store(results / f"campaign-secondary{length}.json", {"focus": 0.55})
+        store(results / f"campaign-secondary{length}-untaught.json", {"focus": 0.45})
+        assert judged(claim) == (regime, word)
+
+
+def test_a_p_value_that_misses_the_limit_does_not_look_like_it():
+    about = {"regime": PAPERS, "effect": 0.02, "low": 0.001, "high": 0.04, "seeds": 5, "planned": 5}
+    assert Verdict(RANDOM, p=0.052, **about).word == "undecided (p = 0.052)"
 
 
 def test_without_runs_nothing_is_said(results):

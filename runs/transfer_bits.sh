@@ -2,7 +2,7 @@
 # Bits of the reference texts: SmolLM2-135M as it is, with the adapters of the releases and with
 # random adapters. After runs/maze_smollm2.sh, whose release is not in the repository.
 #
-#   FOCUS_DATA=DIR runs/transfer-bits.sh [OUT]
+#   FOCUS_DATA=DIR runs/transfer_bits.sh [OUT]
 #
 # For a CPU: a quarter of an hour on one core. Run it again after a kill: it continues.
 set -eu

@@ -1,6 +1,6 @@
 """Store the figures of a transfer run, with every verdict in a bit.
 
-python -m experiments.transfer_figures RUN NAME [--completions]     # docs/results/NAME.json
+python -m experiments.store_transfer RUN NAME [--completions]     # docs/results/NAME.json
 
 RUN is a folder of `focus transfer` that has been scored. Verdicts are packed in the order of the
 items' numbers, so that anyone can pair two variants again. `repeats` is the share of completions
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--completions", action="store_true", help="keep their texts too")
     words = parser.parse_args()
-    with one_line("transfer_figures"):
+    with one_line("store_transfer"):
         with that_holds(words.run, "a scored run of focus transfer"):
             figures = stored_run(words.run)
         write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")

@@ -1,7 +1,7 @@
 """What the runs in the paper's regime solve, by the file that a test puzzle comes from.
 
-python -m experiments.by_source            # asks the data ($FOCUS_DATA) for the files
-python -m experiments.by_source --table    # the table of the stored figures
+python -m experiments.by_file            # asks the data ($FOCUS_DATA) for the files
+python -m experiments.by_file --table    # the table of the stored figures
 
 Sudoku-Extreme joins files of very different difficulty. Guesses are those of our search.
 """
@@ -12,20 +12,33 @@ import numpy as np
 
 from experiments.stored import RESULTS, markdown, measure_or_show, points
 from experiments.verdicts import stored_bits
-from focus.data.sources import open_source
+from focus.data.sources import DATA_VARIABLE, open_source
 from focus.data.splits import load_split
+from focus.errors import UserError
 from focus.evaluation.statistics import effect_over_seeds
 from focus.tasks import Sudoku
 
-STORED = RESULTS / "sudoku-test-sources.json"
+STORED = RESULTS / "sudoku-test-files.json"
+_COLUMN = "source"  # of Sudoku-Extreme: the file that it has a puzzle from
 _FEWEST = 50  # puzzles of a file that has a row
 
 
 def measure() -> dict:
     """The file of every test puzzle, and how hard the puzzles of each file are."""
-    task = Sudoku()
-    table = load_split(open_source(None), task, "test")
-    names, which = np.unique(table.columns["source"].astype(str), return_inverse=True)
+    task, place = Sudoku(), open_source(None)
+    table = load_split(place, task, "test")
+    if _COLUMN not in table.columns:
+        raise UserError(
+            f"{place.describe()}: its test puzzles have no column {_COLUMN}; set {DATA_VARIABLE} "
+            "to a folder with Sudoku-Extreme"
+        )
+    tested = len(stored_bits("campaign-primary")["focus"][1][128])
+    if len(table) != tested:
+        raise UserError(
+            f"{place.describe()}: {len(table):,} test puzzles, but the stored runs were tested on "
+            f"{tested:,}; set {DATA_VARIABLE} to the data that they had"
+        )
+    names, which = np.unique(table.columns[_COLUMN].astype(str), return_inverse=True)
     guesses = task.rate(table.questions)
     return {
         "files": list(names),
@@ -40,10 +53,10 @@ def of_file(figures: dict, name: str) -> np.ndarray:
     return which == figures["files"].index(name)
 
 
-def solved(study: str, method: str, own: np.ndarray) -> np.ndarray:
+def solved(study: str, method: str, in_file: np.ndarray) -> np.ndarray:
     """(seeds, puzzles): which of some puzzles the runs of a method solve at K = 128."""
     runs = stored_bits(f"campaign-{study}")[method]
-    return np.stack([bits[128][own] for _, bits in sorted(runs.items())])
+    return np.stack([bits[128][in_file] for _, bits in sorted(runs.items())])
 
 
 def table(figures: dict) -> str:
@@ -53,14 +66,15 @@ def table(figures: dict) -> str:
     rows[0] += ["full length: focus", "full length: random", "focus over random"]
     hardness = dict(zip(figures["files"], figures["median_guesses"], strict=True))
     for name in sorted(hardness, key=hardness.__getitem__):
-        own = of_file(figures, name)
-        if own.sum() < _FEWEST:
+        in_file = of_file(figures, name)
+        if in_file.sum() < _FEWEST:
             continue
-        third = [solved("secondary-third", method, own) for method in short]
-        focus, random = (solved("primary", method, own) for method in ("focus", "random"))
+        third = [solved("secondary-third", method, in_file) for method in short]
+        focus, random = (solved("primary", method, in_file) for method in ("focus", "random"))
         rates = [f"{100 * runs.mean():.1f}" for runs in (*third, focus, random)]
         difference = points(*effect_over_seeds(focus, random)[:3])
-        rows.append([f"`{name}`", f"{own.sum():,}", f"{hardness[name]:.0f}", *rates, difference])
+        guesses = f"{hardness[name]:.0f}"
+        rows.append([f"`{name}`", f"{in_file.sum():,}", guesses, *rates, difference])
     return markdown(rows)
 
 
