@@ -11,7 +11,7 @@ from focus.errors import UserError
 from focus.files import read_object
 from focus.tasks import Task, task_class
 
-FORMAT = 5
+FORMAT = 6
 
 
 def to_json(config: Any) -> str:

@@ -121,6 +121,6 @@ def test_a_seed_is_the_same_everywhere(words, capsys, tmp_path, monkeypatch):
 
 
 def test_a_version_of_another_type_is_told_from_the_number(tmp_path):
-    (tmp_path / "config.json").write_text('{"format": "5", "task": {"name": "sudoku"}}')
-    with pytest.raises(UserError, match="has format '5'; this version reads format 5"):
+    (tmp_path / "config.json").write_text('{"format": "6", "task": {"name": "sudoku"}}')
+    with pytest.raises(UserError, match="has format '6'; this version reads format 6"):
         focus.recipe(str(tmp_path / "config.json"))

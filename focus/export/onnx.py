@@ -197,16 +197,9 @@ def _trace(module: Any, examples: Sequence[dict[str, Tensor]]) -> ModelProto:
     first, second = examples
     module(*first.values())  # fills the caches of a task, before tensors without values would
     batch, tokens = torch.export.Dim("batch"), torch.export.Dim("tokens")
-    length = next((value.shape[1] for name, value in first.items() if name.endswith("cell")), 0)
-
-    def varying(one: int, other: int) -> Any:
-        if (one, other) == _BATCHES:
-            return batch
-        return tokens + (one - length) if one > length else tokens  # registers are beyond
-
     shapes = [
         {
-            axis: varying(one, other)
+            axis: batch if (one, other) == _BATCHES else tokens
             for axis, (one, other) in enumerate(zip(value.shape, second[name].shape, strict=True))
             if one != other
         }

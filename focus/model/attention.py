@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, UInt8
 from torch import Tensor
 from torch.nn import functional
 
-from focus.model.precision import rms_norm
 from focus.tasks.records import constant
 
 _HIDDEN = -1e4  # bias of padding
@@ -46,23 +45,20 @@ class Structure:
 
 def structure_of(
     related: Bool[Tensor, "shared relations tokens tokens"],
-    mask: Bool[Tensor, "batch tokens"] | None, extra: int,
-    strength: Float[Tensor, "*several heads relations"], head_size: int,
+    mask: Bool[Tensor, "batch tokens"] | None, strength: Float[Tensor, "*several heads relations"],
+    head_size: int,
 ) -> Structure:  # fmt: skip
-    """Relations as attention wants them on this device.
-
-    `mask` is False at padding, `extra` more tokens have no relation.
-    """
+    """Relations as attention wants them on this device; `mask` is False at padding."""
     heads, relations = strength.shape[-2:]
     takes = head_size in _HEAD_SIZES and relations <= _MOST_RELATIONS
-    tokens = related.shape[-1] + extra
+    tokens = related.shape[-1]
     if (
         related.is_cuda
         and takes
         and _kernel_runs(related.device, (1, tokens, 3, heads, head_size), relations)
     ):
-        return by_codes(related, mask, extra)
-    return by_bias(related, mask, extra, strength)
+        return by_codes(related, mask)
+    return by_bias(related, mask, strength)
 
 
 @cache
@@ -93,8 +89,7 @@ def _kernel_runs(device: torch.device, shape: tuple[int, ...], relations: int) -
 
 def by_bias(
     related: Bool[Tensor, "shared relations tokens tokens"],
-    mask: Bool[Tensor, "batch tokens"] | None, extra: int,
-    strength: Float[Tensor, "*several heads relations"],
+    mask: Bool[Tensor, "batch tokens"] | None, strength: Float[Tensor, "*several heads relations"],
 ) -> Structure:  # fmt: skip
     """Relations as a matrix for each head; each of several solvers has its own."""
     related = related.to(strength.dtype)
@@ -104,16 +99,14 @@ def by_bias(
         number = max(len(strength), len(related))
         strength = strength.repeat_interleave(number // len(strength), 0)
         bias = torch.einsum("bhr,brij->bhij", strength, related.expand(number, -1, -1, -1))
-    bias = functional.pad(bias, (0, extra, 0, extra))
     if mask is not None:
-        hidden = functional.pad(~mask, (0, extra))
-        bias = bias.masked_fill(hidden[:, None, None, :], _HIDDEN)
+        bias = bias.masked_fill(~mask[:, None, None, :], _HIDDEN)
     return Structure(bias)
 
 
 def by_codes(
     related: Bool[Tensor, "shared relations tokens tokens"],
-    mask: Bool[Tensor, "batch tokens"] | None, extra: int,
+    mask: Bool[Tensor, "batch tokens"] | None,
 ) -> Structure:  # fmt: skip
     """Relations as bits, for the kernel."""
     from focus.model.attention_kernels import COLUMNS, HIDDEN  # which needs Triton
@@ -121,25 +114,20 @@ def by_codes(
     bits = constant(tuple(1 << r for r in range(related.shape[1])), related.device)
     bits = bits.to(torch.uint8)
     codes = (related * bits[:, None, None]).sum(1, dtype=torch.uint8)
-    codes = functional.pad(codes, (0, extra, 0, extra))
     if mask is not None:
-        hidden = functional.pad(~mask, (0, extra))
-        codes = codes | (hidden[:, None, :] * HIDDEN).to(torch.uint8)
+        codes = codes | (~mask[:, None, :] * HIDDEN).to(torch.uint8)
     return Structure(codes=functional.pad(codes, (0, -codes.shape[-1] % COLUMNS), value=HIDDEN))
 
 
 def related_attention(
     qkv: Float[Tensor, "batch keys three_widths"], structure: Structure,
-    strength: Float[Tensor, "*several heads relations"], norm: bool = False,
+    strength: Float[Tensor, "*several heads relations"],
 ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
     """Attention of all heads; queries, keys and values lie side by side in `qkv`.
 
-    With `norm`, queries and keys are scaled to a mean square of 1 first. The strengths of several
-    solvers are each for an equal part of the batch.
+    The strengths of several solvers are each for an equal part of the batch.
     """
     apart = qkv.unflatten(-1, (3, strength.shape[-2], -1))
-    if norm:
-        apart = torch.cat([rms_norm(apart[:, :, :2]).to(qkv.dtype), apart[:, :, 2:]], 2)
     if structure.codes is not None:
         several = strength.view(-1, *strength.shape[-2:])
         return torch.ops.focus.related_attention(apart, structure.codes, several)[0].flatten(2)

@@ -201,7 +201,6 @@ def _check_sizes(config: SolverConfig, own: Path, lora: Path) -> None:
         wanted |= {
             "solver.updater.width": (updater.width, size("head.weight", 1)),
             "solver.updater.layers": (updater.layers, len(blocks)),
-            "solver.updater.registers": (updater.registers, size("register_start", 0)),
         }
         if updater.hops:
             wanted["solver.updater.hop-width"] = updater.hop_width, size("hops.mix.weight", 0)

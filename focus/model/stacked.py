@@ -99,8 +99,8 @@ def why_not_stacked(config: SolverConfig) -> str | None:
     """Why solvers of a config cannot be stacked; None where they can."""
     updater = config.updater
     written = config.answer != "revised"
-    if written or updater.hops or updater.registers:
-        return "a stack is for models that revise, without hops and registers"
+    if written or updater.hops:
+        return "a stack is for models that revise, without hops"
     return None
 
 

@@ -6,7 +6,7 @@ What is ours is in `docs/deviations.md`; sizes and switches are fields of `Updat
 - structure enters as an additive attention bias (`attention.py`), learned per head, one head per
   relation at first
 - optional hops (`hops.py`): message passing between related tokens before each layer's attention
-- memory u' = RMSNorm(block output); optional global registers are part of it
+- memory u' = RMSNorm(block output)
 - z' = clamp_x(clip(z + alpha * head(h), bounds)); the head starts at zero: the first step is
   the identity, and a resting state stays at rest
 """
@@ -56,8 +56,6 @@ class UpdaterConfig(Settings, section="solver.updater"):
     # share of a gradient that passes from a step to the one before (ours)
     bptt_gradient_scale: Annotated[float, Share(above_zero=True), Role.METHOD] = 1.0
     bias_strength: float = 4.0  # initial bias of a head towards its relation (ours)
-    qk_norm: bool = False  # queries and keys of mean square 1, which bounds attention (ours)
-    registers: Annotated[int, AtLeast(0)] = 0  # extra global memory tokens (ours)
     # message passing between related tokens in every layer (ours); 0 = off
     hops: Annotated[int, AtLeast(0)] = 0
     hop_width: Annotated[int, AtLeast(1)] = 128  # hop memory per token
@@ -103,7 +101,7 @@ class Block(nn.Module):
         super().__init__()
         width = config.width
         hidden = max(64, int(width * 8 / 3 / 64) * 64)
-        self.dropout, self.qk_norm = config.dropout, config.qk_norm
+        self.dropout = config.dropout
         self.qkv = Linear(width, 3 * width, bias=False)
         self.out = Linear(width, width, bias=False)
         self.up = Linear(width, 2 * hidden, bias=False)
@@ -118,7 +116,7 @@ class Block(nn.Module):
     ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
         """Attention with the additive bias, then SwiGLU; `seeds` are those of compiled dropout."""
         one, two = (None, None) if seeds is None else seeds
-        mixed = related_attention(self.qkv(rms_norm(h)), structure, strength, self.qk_norm)
+        mixed = related_attention(self.qkv(rms_norm(h)), structure, strength)
         h = h + self._drop(self.out(mixed), one)
         gate, value = self.up(rms_norm(h)).chunk(2, -1)
         return h + self._drop(self.down(functional.silu(gate) * value), two)
@@ -150,8 +148,6 @@ class Updater(Recurrence):
         self.bits_in = Linear(task.context_bits, width, bias=False)
         self.position_in = Linear(4 * _WAVELENGTHS, width, bias=False)
         self.memory_start = nn.Parameter(torch.zeros(width))
-        if config.registers:
-            self.register_start = nn.Parameter(torch.randn(config.registers, width) * 0.5)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         if config.hops:
             self.hops = Hops(task, config.hop_width, config.hop_hidden)
@@ -178,8 +174,7 @@ class Updater(Recurrence):
         return 2 * matrices * self.task.tokens
 
     def rollout_bytes(self, steps: int, replayed_steps: int, kept_states: int) -> int:
-        tokens = self.task.tokens + self.config.registers
-        layer = tokens * self.config.width * STORED_WIDTHS
+        layer = self.task.tokens * self.config.width * STORED_WIDTHS
         return 2 * (steps + replayed_steps) * self.config.layers * layer
 
     def condition(self, R: Float[Tensor, "batch tokens width"], x: Problem) -> UpdaterConditioning:
@@ -201,16 +196,12 @@ class Updater(Recurrence):
     ) -> Structure:
         """How the tokens of puzzles are related, with the strengths of one solver or several."""
         config, mask = self.config, x.mask if self.task.padded else None
-        return structure_of(
-            self.task.relations(x), mask, config.registers, strength, config.width // config.heads
-        )
+        return structure_of(self.task.relations(x), mask, strength, config.width // config.heads)
 
     def initial(self, x: Problem) -> State:
         z = self.task.initial(x)
         dtype = working_dtype(z.device)
         u = {"memory": self.memory_start.expand(*x.cell.shape, -1).to(dtype)}
-        if self.config.registers:
-            u["registers"] = self.register_start.expand(x.cell.shape[0], -1, -1).to(dtype)
         if self.config.hops:
             u["hops"] = z.new_zeros(*x.cell.shape, self.config.hop_width, dtype=dtype)
         return State(z, u)
@@ -254,24 +245,18 @@ class Updater(Recurrence):
         conditioning: UpdaterConditioning, x: Problem, seeds: Int[Tensor, " sites"] | None,
     ) -> tuple[Float[Tensor, "batch tokens channels"], dict[str, Tensor]]:  # fmt: skip
         """The increment of the answer that the layers predict, and the new memory."""
-        tokens, u = features.shape[1], dict(memory)
+        u = dict(memory)
         h = self.answer_in(features) + u["memory"] + conditioning.inputs
-        if self.config.registers:
-            h = torch.cat([h, u["registers"]], 1)
         for number, block in enumerate(typing.cast(list[Block], self.blocks)):
             if self.config.hops:
-                layer_input = block.hop_input(h[:, :tokens])
-                u["hops"] = self.hops(u["hops"], layer_input, x, self.config.hops)
-                h = torch.cat([h[:, :tokens] + block.hop_out(u["hops"]), h[:, tokens:]], 1)
+                u["hops"] = self.hops(u["hops"], block.hop_input(h), x, self.config.hops)
+                h = h + block.hop_out(u["hops"])
             own = None if seeds is None else seeds[2 * number : 2 * number + 2]
             h = block(h, conditioning.structure, self.relation_bias, own)
-        remembered = self.memory_norm(h)
-        increment = self.head(rms_norm(h[:, :tokens])).float()
+        increment = self.head(rms_norm(h)).float()
         if self.config.hops:
             increment = increment + self.hop_head(u["hops"]).float()
-        u["memory"] = remembered[:, :tokens]
-        if self.config.registers:
-            u["registers"] = remembered[:, tokens:]
+        u["memory"] = self.memory_norm(h)
         return increment, u
 
     def revise(

@@ -54,8 +54,8 @@ class TeacherConfig(Settings, section="teacher"):
     # share of the run over which the weight rises (1,200 of 50,000)
     warmup: Annotated[float, Share()] = 0.024
     steps: Annotated[int, AtLeast(1)] = 4  # student steps that are aligned, at most
-    # teacher's step for the student's step j: 4 j, j, or the last
-    align: Literal["fourth", "index", "final"] = "fourth"
+    # teacher's step for the student's step j: 4 j, or j
+    align: Literal["fourth", "index"] = "fourth"
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,7 @@ WITHOUT_TEACHER = '--teacher.checkpoint "" trains without a teacher'
 def teacher_steps(config: TeacherConfig) -> list[int]:
     """The teacher's step for each of the student's first steps."""
     student = range(1, config.steps + 1)
-    return {
-        "fourth": [min(_LAST, 4 * j) for j in student],
-        "index": list(student),
-        "final": [_LAST for _ in student],
-    }[config.align]
+    return [min(_LAST, 4 * j) if config.align == "fourth" else j for j in student]
 
 
 def check_teacher(task: Task, config: TeacherConfig) -> None:

@@ -178,7 +178,7 @@ def small_solver(task, backbone="none", dropout=0.0):
     torch.manual_seed(0)
     config = SolverConfig(
         BackboneConfig(backbone, rank=4, lora_dropout=0.0),
-        UpdaterConfig(width=32, heads=4, dropout=dropout, registers=2),
+        UpdaterConfig(width=32, heads=4, dropout=dropout),
     )
     solver = Solver(task, config)
     torch.nn.init.normal_(solver.updater.head.weight, std=0.2)

@@ -191,7 +191,6 @@ def test_a_damaged_release_leaves_the_others_usable(trained, tmp_path, monkeypat
     [
         ("updater", {"width": 10**9}, "solver.updater.width"),
         ("updater", {"layers": 10**6}, "solver.updater.layers"),
-        ("updater", {"registers": 10**9}, "solver.updater.registers"),
         ("updater", {"hops": 1, "hop_hidden": 10**9}, "solver.updater.hop-width"),
         ("backbone", {"rank": 10**9}, "solver.backbone.rank"),
     ],

@@ -15,7 +15,7 @@ from focus.model.updater import UpdaterConfig
 from focus.tasks import Maze, Sudoku
 
 PUZZLE = "1...34....21...3"
-SMALL = UpdaterConfig(width=32, registers=2)
+SMALL = UpdaterConfig(width=32)
 
 
 def a_solver(task=None, **settings) -> Solver:

@@ -217,7 +217,6 @@ def test_a_kill_while_soft_targets_are_made_costs_one_block(teachers, tmp_path, 
 def test_the_steps_are_aligned():
     assert distil.teacher_steps(TeacherConfig()) == [4, 8, 12, 16]
     assert distil.teacher_steps(TeacherConfig(align="index")) == [1, 2, 3, 4]
-    assert distil.teacher_steps(TeacherConfig(align="final", steps=2)) == [16, 16]
 
 
 def test_a_teacher_of_another_task_is_refused_before_puzzles_are_made(
