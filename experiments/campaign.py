@@ -178,6 +178,11 @@ def store(words: argparse.Namespace) -> None:
             },
         }  # fmt: skip
         run = read_object(file)
+        if run["updates"] != study.updates:
+            raise UserError(
+                f"{file.parent} has {run['updates']:,} updates, a run of {words.study} "
+                f"{study.updates:,}"
+            )
         seconds = round(lines[-1]["seconds"], 1)  # of all sittings
         runs[file.parent.name] = {**run, "seconds": seconds, **curves}
     # Runs that were stored before their teacher's weights were noted may stand beside any others.

@@ -42,7 +42,8 @@ class Algorithm1:
 
     def __call__(self, solver: Solver, batch: Batch, replays: bool, stage: Stage) -> Losses:
         """l_base and l_aux of every example; `replays` is the coin a of [4]."""
-        # [14] R with gradients, once for all rollouts: the same gradient as computing it again.
+        # [14] R with gradients, once for all rollouts: the same gradient as computing it again, up
+        # to the adapter's dropout, which they share.
         conditioning = solver.encode(batch.x, batch.hidden)  # (1)
         losses = Losses.zero(batch)  # [7]
         not_replayed = torch.ones_like(batch.keys, dtype=torch.bool)

@@ -25,10 +25,10 @@ from focus.engines.sudoku_solver import (
 
 _SOLUTIONS = 24  # puzzles that open up to more solutions hardly ever close to a hard one
 _DRAWS = 16  # ways tried to close one opened puzzle
-_TURNS = 6  # symmetries that a rating is averaged over: one alone varies by a factor of two to five
-_SLACK = (
-    2  # the mean of n turns that misses the band by more than a factor 1 + 2/n will not come back
-)
+# Symmetries that a rating is averaged over: one alone varies by a factor of two to five. The mean
+# of n that misses a band by more than a factor 1 + 2/n will not come back.
+_SYMMETRIES = 6
+_SLACK = 2
 _TRIES = 40  # openings tried per puzzle before another seed puzzle is taken
 _SEEDS = 80  # seed puzzles tried before a unit gives up
 
@@ -141,36 +141,36 @@ def _add_clues(puzzle, state, solutions, count):
 
 
 @njit(nogil=True, cache=True)
-def _turned_rating(puzzle, turns, low, high, state, solutions, workspace, geo, orders):
+def _mean_rating(puzzle, symmetries, low, high, state, solutions, workspace, geo, orders):
     """Guesses averaged over random symmetries; stops early when [low, high] is out of reach."""
     total = 0
-    for turn in range(1, turns + 1):
-        turned = _transform(puzzle, state, orders, geo.side)
-        _, guesses = search(turned, 2, solutions, workspace, geo, ascending())
+    for number in range(1, symmetries + 1):
+        image = _transform(puzzle, state, orders, geo.side)
+        _, guesses = search(image, 2, solutions, workspace, geo, ascending())
         total += guesses
-        mean, slack = total / turn, 1 + _SLACK / turn
+        mean, slack = total / number, 1 + _SLACK / number
         if mean * slack < low or mean > high * slack:
             break
     return mean
 
 
 @njit(nogil=True, cache=True)
-def _symmetric_ratings(puzzles, turns, geo, orders):
+def _symmetric_ratings(puzzles, symmetries, geo, orders):
     solutions = np.zeros((2, puzzles.shape[1]), np.uint8)
     workspace = new_workspace(geo)
     ratings = np.zeros(len(puzzles))
     for row in range(len(puzzles)):
         state = stream(0, row)
-        ratings[row] = _turned_rating(
-            puzzles[row], turns, 0.0, np.inf, state, solutions, workspace, geo, orders
+        ratings[row] = _mean_rating(
+            puzzles[row], symmetries, 0.0, np.inf, state, solutions, workspace, geo, orders
         )
     return ratings
 
 
-def symmetric_ratings(puzzles: np.ndarray, box: int, turns: int = _TURNS) -> np.ndarray:
-    """Ratings that do not depend on how a puzzle is turned, up to the noise of a few turns."""
+def symmetric_ratings(puzzles: np.ndarray, box: int, symmetries: int = _SYMMETRIES) -> np.ndarray:
+    """Ratings that do not depend on how a puzzle is transformed, up to the noise of a few."""
     puzzles = np.ascontiguousarray(puzzles, np.uint8)
-    return _symmetric_ratings(puzzles, turns, geometry(box), line_orders(box))
+    return _symmetric_ratings(puzzles, symmetries, geometry(box), line_orders(box))
 
 
 @njit(nogil=True, cache=True)
@@ -189,8 +189,8 @@ def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
         _add_clues(candidate, state, known, count)
         if np.array_equal(candidate, puzzle):
             continue
-        rating = _turned_rating(
-            candidate, _TURNS, low, high, state, solutions, workspace, geo, orders
+        rating = _mean_rating(
+            candidate, _SYMMETRIES, low, high, state, solutions, workspace, geo, orders
         )
         if low <= rating <= high and _is_minimal(candidate, solutions, workspace, geo):
             puzzle[:] = _transform(candidate, state, orders, geo.side)
@@ -252,7 +252,7 @@ class SeedBands:
         _, found, _ = solve_many(puzzles, box)
         if not (found == 1).all():
             raise ValueError("every seed puzzle needs exactly one solution")
-        ratings = symmetric_ratings(puzzles, box, turns=2)  # enough for a place to start from
+        ratings = symmetric_ratings(puzzles, box, symmetries=2)  # enough for a place to start from
         order = np.argsort(ratings, kind="stable")
         ratings = ratings[order]
         wanted = np.sort(symmetric_ratings(puzzles if like is None else like, box))
