@@ -117,7 +117,8 @@ def test_a_run_notes_the_weights_of_its_teacher(tmp_path, tiny):
 def finished(out, name: str, **about) -> None:
     """A run as `campaign run` leaves it."""
     (out / name).mkdir(parents=True)
-    (out / name / "run.json").write_text(json.dumps({"method": "focus", "seed": 1, **about}))
+    run = {"method": "focus", "seed": 1, "updates": 2, **about}
+    (out / name / "run.json").write_text(json.dumps(run))
     (out / name / "metrics.jsonl").write_text('{"update": 2, "exact": 0.5, "seconds": 1.0}\n')
 
 
@@ -139,3 +140,14 @@ def test_runs_of_different_teachers_are_not_stored_together(tmp_path, tiny, caps
     assert "a teacher of other weights" in said
     assert said.count("\n") == 1
     assert json.loads(path.read_text()) == stored
+
+
+def test_a_run_of_another_length_is_not_stored(tmp_path, tiny, capsys):
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,)))
+    finished(tmp_path / "tried", "as-is-focus-1", updates=1)
+    with pytest.raises(SystemExit, match="2"):
+        call("store", "tiny", "--out", str(tmp_path / "tried"))
+    said = capsys.readouterr().err
+    assert "has 1 updates, a run of tiny 2" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "results" / "campaign-tiny.json").exists()
