@@ -22,6 +22,7 @@ from experiments.stored import (
 )
 from focus.data.sources import open_source
 from focus.data.splits import load_split
+from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.files import write_text
 from focus.model.solver import Solver
@@ -43,6 +44,8 @@ def table(figures: dict) -> str:
 def measure(words: argparse.Namespace) -> dict:
     """The rates of a checkpoint with each decay."""
     solver = Solver.from_pretrained(words.checkpoint).to(this_device()[0])
+    if solver.config.answer != "revised":
+        raise UserError(f"{words.checkpoint} is a TRM, whose answer does not decay")
     trained = solver.config.updater
     puzzles = load_split(open_source(words.data), solver.task, words.split)[: words.limit]
     rows = []

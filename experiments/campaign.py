@@ -42,11 +42,12 @@ from focus.files import parse_object, read_object, read_text, write_text
 from focus.model.base import Model
 from focus.model.checkpoint import load_weights, save_model
 from focus.model.solver import Solver
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import Trainer
 from focus.training.stack import Stack, why_not_stackable
 
 LONGEST = 1024  # K that only FOCUS is tested at
+START = "start.json"  # in a run's folder: what it began with
 STEPS = {"sudoku": (16, 32, 64, 128, 256, LONGEST), "maze": (8, 16, 32, 64, 256, LONGEST)}
 
 
@@ -77,6 +78,8 @@ def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[
             print(f"{update:6} {seconds:6.0f} s  {losses}  {' '.join(valid)}", flush=True)
 
     folders = {out / name: config for name, config in group.items()}
+    for folder, config in folders.items():
+        note_start(folder, config, len(group))
     first = next(iter(group.values()))
     if not why_not_stackable(first, first):
         stack = Stack(folders, device)
@@ -90,20 +93,36 @@ def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[
             trainer.run(lambda update, line: report(update, [line]))
             trainers.append(trainer)
     for name, trainer in zip(group, trainers, strict=True):
-        test(trainer, out / name, splits, len(group))
+        test(trainer, out / name, splits)
 
 
-def test(trainer: Trainer, folder: Path, splits: Sequence[str], together: int) -> None:
+def note_start(folder: Path, config: RunConfig, together: int) -> None:
+    """What a run began with and its config does not say; a resumed run must have the same teacher.
+
+    The name of a teacher may stand for several trainings, one after the other.
+    """
+    noted: dict = {"together": together, "device": this_device()[1]}
+    if name := config.teacher.checkpoint:
+        noted["teacher"] = weights_of(name)
+    path = folder / START
+    if not path.exists():
+        write_text(path, json.dumps(noted) + "\n")
+    elif read_object(path).get("teacher") != noted.get("teacher"):
+        raise UserError(
+            f"{folder} was begun with a teacher of other weights than {name} has now; put those "
+            "back, or choose another --out"
+        )
+
+
+def test(trainer: Trainer, folder: Path, splits: Sequence[str]) -> None:
     """Store the last weights, averaged where the run averages, and which puzzles they solve."""
     config = trainer.config
     load_weights(trainer.model, trainer.step_runner.optimizer.average, folder)
     save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
     figures: dict = {
         "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
-        "together": together, "device": this_device()[1],
+        **read_object(folder / START),
     }  # fmt: skip
-    if config.teacher.checkpoint:  # a name may stand for several trainings, one after the other
-        figures["teacher"] = weights_of(config.teacher.checkpoint)
     every = tuple(sorted({config.eval_steps, *STEPS[config.task.name]}))  # One-step: K = 1 too
     with torch.compiler.set_stance("force_eager"):
         for split in splits:
@@ -137,7 +156,9 @@ def run(words: argparse.Namespace) -> None:
         raise UserError(f"--together takes a number from 1, not {words.together}")
     device, _ = this_device()
     study = STUDIES[words.study]
-    if words.updates:
+    if words.updates is not None:
+        if words.updates < 1:
+            raise UserError(f"--updates takes a number from 1, not {words.updates}")
         study = replace(study, updates=words.updates)
     every = dict(study.runs(words.data))
     asked = [name for name in every if not words.only or any(one in name for one in words.only)]
@@ -168,7 +189,9 @@ def store(words: argparse.Namespace) -> None:
     if not files:
         raise UserError(f"{words.out} holds no finished run (NAME/run.json)")
     for file in files:
-        metrics = file.parent / "metrics.jsonl"
+        folder = file.parent
+        _check_run(folder, words.study)
+        metrics = folder / "metrics.jsonl"
         lines = [parse_object(line, str(metrics)) for line in read_text(metrics).splitlines()]
         curves = {
             "training_exact": {line["update"]: round(line["exact"], 4) for line in lines},
@@ -177,21 +200,24 @@ def store(words: argparse.Namespace) -> None:
                 for line in lines if line.get("validation")
             },
         }  # fmt: skip
-        run = read_object(file)
-        if run["updates"] != study.updates:
-            raise UserError(
-                f"{file.parent} has {run['updates']:,} updates, a run of {words.study} "
-                f"{study.updates:,}"
-            )
         seconds = round(lines[-1]["seconds"], 1)  # of all sittings
-        runs[file.parent.name] = {**run, "seconds": seconds, **curves}
-    # Runs that were stored before their teacher's weights were noted may stand beside any others.
-    if len({run["teacher"] for run in runs.values() if "teacher" in run}) > 1:
+        runs[folder.name] = {**read_object(file), "seconds": seconds, **curves}
+    if len({runs[name].get("teacher", "not noted") for name in study.taught() & runs.keys()}) > 1:
         raise UserError(
-            f"runs of {words.out} had a teacher of other weights than those of {path.name}; train "
-            "them with the same one, or store them as another study"
+            f"runs of {words.study} would have teachers of different weights ({path.name} and "
+            f"{words.out}); train them with the same one, or store them as another study"
         )
     write_text(path, json.dumps(figures, indent=1) + "\n")
+
+
+def _check_run(folder: Path, study: str) -> None:
+    """Refuse a run that is none of a study's."""
+    config = read_config(folder / "config.json")
+    expected = dict(STUDIES[study].runs(config.data)).get(folder.name)
+    if expected is None:
+        raise UserError(f"{folder} is no run of {study}: it has none of this name")
+    if other := first_difference(config, expected):
+        raise UserError(f"{folder} is no run of {study}: it differs in --{other}")
 
 
 def table(words: argparse.Namespace) -> None:

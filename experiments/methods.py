@@ -37,7 +37,7 @@ from experiments.stored import (
 )
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
-from focus.files import write_text
+from focus.files import read_object, write_text
 from focus.model.checkpoint import load_model
 from focus.recipes import METHODS, recipe
 from focus.training.config import RunConfig, first_difference, read_config
@@ -136,8 +136,8 @@ def finished_runs(out: Path, words: argparse.Namespace) -> list[dict]:
     """Runs of this budget in the campaign's folder."""
     runs = []
     for path in sorted(out.glob("*/run.json")):
-        run = json.loads(path.read_text(encoding="utf-8"))
-        if run.pop("budget") != budget(words):
+        run = read_object(path)
+        if run.pop("budget", None) != budget(words):
             raise UserError(f"{path} is a run of another budget; choose another --out")
         runs.append(run)
     return runs
@@ -171,6 +171,7 @@ def measured(words: argparse.Namespace) -> dict:
     stored = RESULTS / f"{stored_as(words.recipe, bool(words.teacher))}.json"
     if words.out and not words.table:
         runs = stored_runs(stored, words)
+        finished_runs(words.out, words)  # refuses a folder of other runs before anything is made
         if not words.store:
             campaign(words, runs)
         fresh = finished_runs(words.out, words)

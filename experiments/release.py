@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--trained", required=True, help="data, device and minutes, for the card")
     parser.add_argument(
-        "--steps", type=numbers(), default="16,64,128", help="numbers of updates K of the test"
+        "--steps", type=numbers(), default="16,64,128", help="numbers of steps K of the test"
     )
     parser.add_argument(
         "--early-stop", type=numbers(), help="the same, stopped at answers that obey the rules"

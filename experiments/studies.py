@@ -151,6 +151,7 @@ COIN_CHOICES: dict[str, Change] = {
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
     | THOUSAND_CHOICES | ALL_PUZZLES_CHOICES | MINI_HINT_CHOICES | COIN_CHOICES
+    | {f"hundred-{name}": _all(_hundred, change) for name, change in COIN_CHOICES.items()}
 )  # fmt: skip
 
 
@@ -187,6 +188,10 @@ class Study:
                     )  # fmt: skip
                     yield f"{choice}-{method}-{seed}", ALL_CHOICES[choice](config)
 
+    def taught(self) -> set[str]:
+        """Names of the runs that have a teacher."""
+        return {name for name, config in self.runs("") if config.teacher.checkpoint}
+
 
 STUDIES = {
     "choices": Study(
@@ -194,6 +199,11 @@ STUDIES = {
     ),
     "choices-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
+    ),
+    # Could not have shown an effect: its puzzles are memorised early, and nothing is replayed then.
+    "coin-mini-sudoku": Study(
+        "mini-sudoku", 600, ("focus",), (1, 2, 3, 4, 5),
+        tuple(f"hundred-{choice}" for choice in COIN_CHOICES), ("validation",),
     ),
     "coin-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(COIN_CHOICES), ("validation",)

@@ -158,7 +158,7 @@ def verdicts(claims: Sequence[Claim] = CLAIMS) -> tuple[Verdict, ...]:
             pair = _pair(claim, stored_bits(better), stored_bits(worse))
             if pair is not None:
                 effect, low, high, p = effect_over_seeds(*pair)
-                study = STUDIES.get(better.removeprefix("campaign-").removesuffix("-unscaled"))
+                study = STUDIES.get(better.removeprefix("campaign-"))
                 planned = 0 if study is None else len(study.seeds)
                 judged.append(Verdict(claim, regime, effect, low, high, p, len(pair[0]), planned))
                 break

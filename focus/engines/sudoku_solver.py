@@ -309,6 +309,8 @@ def solve_many(
     The number is -1 where the search was given up after `patience` guesses.
     """
     puzzles = np.ascontiguousarray(puzzles, np.uint8)
+    if puzzles.max(initial=0) > box * box:  # compiled code checks no bounds
+        raise ValueError(f"digits go up to {box * box}, not {puzzles.max()}")
     answers = np.zeros_like(puzzles)
     found = np.zeros(len(puzzles), np.int64)
     guesses = np.zeros(len(puzzles), np.int64)

@@ -164,12 +164,16 @@ def find_results(paths: Sequence[Path]) -> tuple[list[Evaluated], list[Transferr
 
 
 def _with_chosen(run: Evaluated, validated: Sequence[Evaluated]) -> Evaluated:
-    """The run with the K that its own evaluation on validation puzzles chooses, if there is one."""
-    for one in validated:
-        if one.config == run.config and _setting(one) == _setting(run):
-            best = max(sorted(one.results), key=lambda k: one.results[k]["exact"])  # ties: smaller
-            return replace(run, chosen=best)
-    return run
+    """The run with the K that its own evaluation on validation puzzles chooses, if there is one.
+
+    Of several that may be its own, the one beside it is.
+    """
+    like = [one for one in validated if one.config == run.config and _setting(one) == _setting(run)]
+    own = [one for one in like if one.folder.parent == run.folder.parent] or like
+    if len(own) != 1:
+        return run
+    rates = own[0].results
+    return replace(run, chosen=max(sorted(rates), key=lambda k: rates[k]["exact"]))  # ties: smaller
 
 
 def _setting(run: Evaluated) -> tuple[str, int, bool]:

@@ -141,7 +141,7 @@ baseline_table = _study(
 
 
 def depth_table(runs: Sequence[Evaluated]) -> Table:
-    """Exact rate by the number of steps K, and at the K that validation puzzles choose."""
+    """Exact rate by the number of steps K, and the K that validation puzzles choose."""
     shown = [run for run in runs if run.control == "none" and len(run.results) > 1]
     steps = sorted({k for run in shown for k in run.results})
     chosen = ["chosen K"] * any(run.chosen for run in shown)

@@ -59,7 +59,7 @@ def soft_targets(
 ) -> UInt8[Tensor, "rows variants steps tokens classes"]:  # fmt: skip
     """The teacher's soft targets of packed puzzles, from the cache where they are there.
 
-    `progress` is told how many of the puzzles that are not in the cache are done.
+    `progress` is told how far it has come where puzzles are not in the cache.
     """
     folder = _folder(config)
     cache = cache_folder() / "soft_targets" / _name(folder, rows, config, (task.cells, task.tokens))
@@ -131,7 +131,8 @@ def _predict(
 
 def _name(folder: Path, rows: TensorRecord, config: TeacherConfig, sizes: Sequence[int]) -> str:
     digest = hashlib.sha256(sha256(folder / MANIFEST).encode())
-    digest.update(repr((config.temperature, config.steps, config.align, *sizes)).encode())
+    settings = (config.temperature, config.steps, config.align, _BLOCK, *sizes)
+    digest.update(repr(settings).encode())
     for field in fields(rows):
         digest.update(getattr(rows, field.name).cpu().numpy().tobytes())
     return digest.hexdigest()[:32]

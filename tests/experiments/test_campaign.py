@@ -1,15 +1,21 @@
 """Campaigns: what can share updates does."""
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from experiments import campaign
 from experiments.campaign import groups, main
+from experiments.stored import RESULTS
 from experiments.studies import STUDIES, TEACHER, Study
 from focus.data.sources import Generated
 from focus.files import sha256
+from focus.serialization import to_json
+from focus.training.config import RunConfig
 
 
 def test_every_run_of_a_study_is_in_one_group_with_its_like():
@@ -38,10 +44,11 @@ def test_a_study_says_who_teaches_its_runs():
         assert config.teacher.checkpoint == ("" if "recurrent" in name else TEACHER)
 
 
-@pytest.mark.parametrize("study", [name for name in STUDIES if campaign.stored(name).exists()])
-def test_every_stored_run_is_one_of_its_study(study):
-    runs = json.loads(campaign.stored(study).read_text())["runs"]
-    assert runs.keys() <= dict(STUDIES[study].runs("")).keys()
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("campaign-*.json")), ids=lambda p: p.stem)
+def test_every_stored_run_is_one_of_a_study(path):
+    runs = json.loads(path.read_text())["runs"]
+    study = STUDIES[path.stem.removeprefix("campaign-")]
+    assert runs.keys() <= dict(study.runs("")).keys()
 
 
 @pytest.fixture
@@ -103,51 +110,83 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert "tiny: mini-sudoku, 2 updates, 3 runs, 3 of them stored" in call("list")
 
 
-def test_a_run_notes_the_weights_of_its_teacher(tmp_path, tiny):
-    call = tiny(Study("trm-mini-sudoku", 2, ("trm",), (1,)))
+@pytest.fixture
+def teachers(tmp_path, tiny) -> list[Path]:
+    """Two trainings of a teacher."""
+    call = tiny(Study("trm-mini-sudoku", 2, ("trm",), (1, 2)))
     call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
-    teacher = tmp_path / "as-is-trm-1"
-    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,), teacher=str(teacher / "final")))
+    return [tmp_path / f"as-is-trm-{seed}" / "final" for seed in (1, 2)]
+
+
+def test_a_run_notes_the_weights_of_its_teacher_when_it_begins(tmp_path, tiny, teachers, capsys):
+    teacher = tmp_path / "teacher"
+    shutil.copytree(teachers[0], teacher)
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,), teacher=str(teacher)))
     call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
     run = json.loads((tmp_path / "as-is-focus-1" / "run.json").read_text())
-    assert run["teacher"] == sha256(teacher / "final" / "updater.safetensors")
-    assert "teacher" not in json.loads((teacher / "run.json").read_text())
+    assert run["teacher"] == sha256(teacher / "updater.safetensors")
+    assert run["together"] == 1
+    assert "teacher" not in json.loads((teachers[0].parent / "run.json").read_text())
+    # Cut off before it is finished, and then its teacher is trained anew.
+    (tmp_path / "as-is-focus-1" / "run.json").unlink()
+    shutil.rmtree(teacher)
+    shutil.copytree(teachers[1], teacher)
+    with pytest.raises(SystemExit, match="2"):
+        call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    said = capsys.readouterr().err
+    assert "was begun with a teacher of other weights" in said
+    assert said.count("\n") == 1
 
 
-def finished(out, name: str, **about) -> None:
+def finished(folder: Path, config: RunConfig, **about) -> None:
     """A run as `campaign run` leaves it."""
-    (out / name).mkdir(parents=True)
-    run = {"method": "focus", "seed": 1, "updates": 2, **about}
-    (out / name / "run.json").write_text(json.dumps(run))
-    (out / name / "metrics.jsonl").write_text('{"update": 2, "exact": 0.5, "seconds": 1.0}\n')
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(to_json(config))
+    run = {"method": config.method, "seed": config.seed, **about}
+    (folder / "run.json").write_text(json.dumps(run))
+    (folder / "metrics.jsonl").write_text('{"update": 2, "exact": 0.5, "seconds": 1.0}\n')
 
 
 def test_runs_of_different_teachers_are_not_stored_together(tmp_path, tiny, capsys):
-    call = tiny(Study("mini-sudoku", 2, ("focus",), (1, 2, 3, 4)))
+    study = Study("mini-sudoku", 2, ("focus", "recurrent"), (1, 2, 3), teacher="a-teacher")
+    call, runs = tiny(study), dict(study.runs(""))
     path = tmp_path / "results" / "campaign-tiny.json"
-    finished(tmp_path / "first", "as-is-focus-1")  # from before teachers were noted
-    call("store", "tiny", "--out", str(tmp_path / "first"))
+
+    def store(name: str, **about) -> None:
+        finished(tmp_path / name / name, runs[name], **about)
+        call("store", "tiny", "--out", str(tmp_path / name))
+
+    store("as-is-focus-1", teacher="one")
+    store("as-is-recurrent-1")  # has none
     path.write_text(json.dumps({**json.loads(path.read_text()), "what": "said by hand"}))
-    finished(tmp_path / "second", "as-is-focus-2", teacher="one")
-    call("store", "tiny", "--out", str(tmp_path / "second"))
+    store("as-is-focus-2", teacher="one")
     stored = json.loads(path.read_text())
-    assert set(stored["runs"]) == {"as-is-focus-1", "as-is-focus-2"}
+    assert set(stored["runs"]) == {"as-is-focus-1", "as-is-recurrent-1", "as-is-focus-2"}
     assert stored["what"] == "said by hand"
-    finished(tmp_path / "third", "as-is-focus-3", teacher="another")
-    with pytest.raises(SystemExit, match="2"):
-        call("store", "tiny", "--out", str(tmp_path / "third"))
-    said = capsys.readouterr().err
-    assert "a teacher of other weights" in said
-    assert said.count("\n") == 1
-    assert json.loads(path.read_text()) == stored
+    for noted in ({"teacher": "another"}, {}):  # and from before teachers were noted
+        shutil.rmtree(tmp_path / "as-is-focus-3", ignore_errors=True)
+        with pytest.raises(SystemExit, match="2"):
+            store("as-is-focus-3", **noted)
+        said = capsys.readouterr().err
+        assert "teachers of different weights" in said
+        assert said.count("\n") == 1
+        assert json.loads(path.read_text()) == stored
 
 
-def test_a_run_of_another_length_is_not_stored(tmp_path, tiny, capsys):
-    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,)))
-    finished(tmp_path / "tried", "as-is-focus-1", updates=1)
+@pytest.mark.parametrize(
+    ("name", "updates", "message"),
+    [
+        ("as-is-focus-1", 1, "it differs in --optimizer.updates"),
+        ("as-is-focus-9", 2, "it has none of this name"),
+    ],
+)
+def test_a_run_of_another_study_is_not_stored(tmp_path, tiny, capsys, name, updates, message):
+    study = Study("mini-sudoku", 2, ("focus",), (1,))
+    (config,) = dict(replace(study, updates=updates).runs("generated")).values()
+    finished(tmp_path / "tried" / name, config)
     with pytest.raises(SystemExit, match="2"):
-        call("store", "tiny", "--out", str(tmp_path / "tried"))
+        tiny(study)("store", "tiny", "--out", str(tmp_path / "tried"))
     said = capsys.readouterr().err
-    assert "has 1 updates, a run of tiny 2" in said
+    assert f"{name} is no run of tiny: {message}" in said
     assert said.count("\n") == 1
     assert not (tmp_path / "results" / "campaign-tiny.json").exists()

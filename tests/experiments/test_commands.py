@@ -37,7 +37,7 @@ def refused(monkeypatch, capsys, tmp_path):
     [
         ("campaign table nothing", "no runs of nothing are stored"),
         ("campaign run primary --data nowhere --out out --together 0", "takes a number from 1"),
-        ("campaign run primary --data nowhere --out out --updates -5", "optimizer.updates"),
+        ("campaign run primary --data nowhere --out out --updates 0", "takes a number from 1"),
         ("campaign run primary --data nowhere --out out --only nothing", "--only nothing"),
         ("campaign run mini-sudoku --data nowhere --out out", "invalid choice"),
         ("campaign store primary --out nowhere", "no finished run"),
@@ -48,6 +48,7 @@ def refused(monkeypatch, capsys, tmp_path):
         ("by_file", "no such file or folder: nowhere"),
         ("foundations", "no such file or folder: nowhere"),
         ("answer_decay nowhere", "nowhere"),
+        ("answer_decay sudoku-trm", "does not decay"),
         ("answer_decay sudoku-none --data nowhere", "nowhere"),
         ("answer_decay sudoku-none --answer-decays 0,x", "numbers with commas"),
         ("larger_mazes maze-none nowhere.csv", "nowhere.csv"),

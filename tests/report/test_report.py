@@ -78,7 +78,13 @@ def test_the_number_of_steps_is_chosen_on_validation_puzzles(tmp_path):
     store(tmp_path / "a" / "validation", chosen, validation, split="validation")
     retried = {64: [False, False], 128: [True, True]}
     store(tmp_path / "a" / "more", chosen, retried, split="validation", symmetry_retries=4)
+    # The same training in another folder has an evaluation of its own; a third has none.
+    store(tmp_path / "c" / "eval", chosen, tests, split="test")
+    store(tmp_path / "c" / "validation", chosen, {256: [True, True]}, split="validation")
+    store(tmp_path / "d" / "eval", chosen, tests, split="test")
     runs, _ = find_results([tmp_path])
+    assert [run.chosen for run in runs] == [64, None, 256, None]
+    runs, _ = find_results([tmp_path / "a", tmp_path / "b"])
     assert [run.chosen for run in runs] == [64, None]
     table = depth_table(runs)
     assert table.headings == ["run", "K = 64", "K = 128", "chosen K"]
