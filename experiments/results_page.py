@@ -171,17 +171,18 @@ def _mean(name: str, method: str, steps: int) -> str:
     return f"{np.mean(rates):.1f} (mean of {len(rates)} seeds)"
 
 
+TRM = "TRM, its authors (arXiv 2510.04871)"
 # What others report, each in its own setting: data, Sudoku-Extreme, Maze-Hard.
 _PEERS = {
     "LDT, search with 64 chains (arXiv 2605.08605)": (
         "1,000", "~99.96 (1,000 test puzzles)", "99.3 to 99.9, any shortest path"),
-    "EqR, restarts": ("1,000", "99.8", "–"),
-    "Sotaku, one rollout, K = 1,024": ("2.7 million", "98.9", "–"),
+    "EqR, restarts (arXiv 2605.21488)": ("1,000", "99.8", "–"),
+    "Sotaku, one rollout, K = 1,024 (github.com/chenglou/sotaku)": ("2.7 million", "98.9", "–"),
     "InfiLoop, one rollout": ("1,000", "97.9", "87.4"),
     "SiC, one rollout": ("1,000", "96.9", "–"),
-    "Attractor": ("1,000", "91.4", "93.1"),
-    "TRM, its authors": ("1,000", "87.4", "85.3"),
-    "HRM, its authors": ("1,000", "55", "74.5"),
+    "Attractor Models (arXiv 2605.12466)": ("1,000", "91.4", "93.1"),
+    TRM: ("1,000", "87.4", "85.3"),
+    "HRM, its authors (arXiv 2506.21734)": ("1,000", "55", "74.5"),
 }  # fmt: skip
 
 
@@ -191,7 +192,7 @@ _MORE = "250,044 / 20,900"  # puzzles of the released solvers
 def _few() -> tuple[str, str, str]:
     """Our updater trained on the public training puzzles alone."""
     return (
-        "1,000 / 900", _at("sudoku-none-1000", 256), _mean("methods-maze-quick", "focus", 32)
+        "1,000 / 900", _at("sudoku-none-1000", 128), _mean("methods-maze-quick", "focus", 16)
     )  # fmt: skip
 
 
@@ -237,8 +238,8 @@ def summary() -> str:
                 "`sudoku-trm`, `maze-trm`, K = 128 / 16", "none (TRM)", _MORE,
                 _at("sudoku-trm", 128), _at("maze-trm", 16),
             ],
-            ["TRM, its authors", "none (TRM)", *_PEERS["TRM, its authors"]],
-            ["our updater on as few, K = 256 / 32", "none", *_few()],
+            ["TRM, its authors", "none (TRM)", *_PEERS[TRM]],
+            ["our updater on as few, K = 128 / 16", "none", *_few()],
         ]
     )  # fmt: skip
 
@@ -253,7 +254,7 @@ def peers() -> str:
             _MORE, _at("sudoku-trm", 128), _at("maze-trm", 16)),
         "`sudoku-none` and `maze-none`, one rollout, K = 256 / 16": (
             _MORE, _at("sudoku-none", 256), _at("maze-none", 16)),
-        "no language model, train alone, one rollout, K = 256 / 32": _few(),
+        "no language model, train alone, one rollout, K = 128 / 16": _few(),
     }  # fmt: skip
     rows = [["solver", "training puzzles", "Sudoku-Extreme", "Maze-Hard, exact"]]
     rows += [[who, *figures] for who, figures in (_PEERS | ours).items()]

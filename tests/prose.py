@@ -348,9 +348,9 @@ def words() -> list[tuple[Path, str]]:
         (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean (the paper:"
                  f" {random_claim.in_paper:.1f})"),
         (README, f"without that seed it is {without_the_first('random').split()[0]}"),
-        (README, "comes from selection**"
-                 f" ({effect('selection at the frontier helps', 'sudoku'):+.1f} points); the"
-                 f" penalty ({effect('the penalty helps', 'sudoku'):+.1f}) is undecided"),
+        (README, "at the frontier instead of at random** is worth"
+                 f" {effect('selection at the frontier helps', 'sudoku'):+.1f} points"),
+        (README, f"The penalty ({effect('the penalty helps', 'sudoku'):+.1f}) is undecided"),
         *((page, f"cost {trained_bits} per token") for page in (README, RESULTS)),
         *((page, f"adapters of the same norms {word}at most {random_bits}")
           for page, word in ((README, "cost "), (RESULTS, ""))),
@@ -392,7 +392,7 @@ def words() -> list[tuple[Path, str]]:
         (RESULTS, f"eight that share the GPU cost {_NUMBERS[round(shared)]} GPU-minutes each"),
         (RESULTS, "0.5B a base update (no replay) takes "
                   f"{milliseconds('sudoku/qwen2.5-coder-0.5b')} ms"),
-        (RESULTS, f"with Qwen3-8B {milliseconds('sudoku/qwen3-8b')}."),
+        (RESULTS, f"with Qwen3-8B {milliseconds('sudoku/qwen3-8b')} (random weights"),
         (RESULTS, f"a Sudoku takes {span(seconds_on_a_cpu('sudoku'), digits=1)} s"),
         (RESULTS, f"(`sudoku-trm` {span(seconds_on_a_cpu('sudoku', ('trm',)), digits=1)} s at"),
         (RESULTS, f"a maze {span(seconds_on_a_cpu('maze', EVERY_KIND), digits=1)} s"),
