@@ -177,9 +177,10 @@ _PEERS = {
     "LDT, search with 64 chains (arXiv 2605.08605)": (
         "1,000", "~99.96 (1,000 test puzzles)", "99.3 to 99.9, any shortest path"),
     "EqR, restarts (arXiv 2605.21488)": ("1,000", "99.8", "–"),
-    "Sotaku, one rollout, K = 1,024 (github.com/chenglou/sotaku)": ("2.7 million", "98.9", "–"),
+    "Sotaku, second version, one rollout, K = 1,024 (github.com/chenglou/sotaku)": (
+        "2.7 million", "99.1 (25,000 puzzles of its own)", "–"),
     "InfiLoop, one rollout": ("1,000", "97.9", "87.4"),
-    "SiC, one rollout": ("1,000", "96.9", "–"),
+    "SiC, one rollout (arXiv 2601.19085)": ("1,000", "96.9", "–"),
     "Attractor Models (arXiv 2605.12466)": ("1,000", "91.4", "93.1"),
     TRM: ("1,000", "87.4", "85.3"),
     "HRM, its authors (arXiv 2506.21734)": ("1,000", "55", "74.5"),

@@ -102,15 +102,28 @@ def _hints(most: int) -> Change:
 
 
 def _carried(config: RunConfig) -> RunConfig:
-    """Puzzles stay for 16 updates of four steps each; gradients end with the update.
+    """Puzzles stay for 12 updates of eight steps each; gradients end with the update.
 
     FOCUS selects among the carried states, without the penalty.
     """
     curation = replace(config.curation, replay_solved=False, beta=0.0)
     carried = replace(
-        config, curation=curation, deep_supervision=DeepSupervisionConfig(steps=16), steps=4
+        config, curation=curation, deep_supervision=DeepSupervisionConfig(steps=12), steps=8
     )
     return with_carried_replay(carried, config.replay.method)
+
+
+def _late_windows(config: RunConfig) -> RunConfig:
+    """A seventh of the batches learns 16 steps after 32 to 256, drawn at random, and no others.
+
+    After Sotaku (github.com/chenglou/sotaku), whose long rollouts this makes stable.
+    """
+    replay = replace(
+        config.replay, method="random", start=0.1, stages=((1.0, 272, 16),), weight=1.0,
+        probability=(0.15, 0.15), base_always=False,
+    )  # fmt: skip
+    curation = replace(config.curation, candidates=(32, 64, 128, 256), beta=0.0)
+    return replace(config, replay=replay, curation=curation)
 
 
 # What may keep a solver from memorising 1,000 puzzles.
@@ -122,12 +135,15 @@ THOUSAND_CHOICES: dict[str, Change] = {
     "thousand-hints": _all(_few, _hints(4)),
     "thousand-hints-8": _all(_few, _hints(8)),
     "thousand-hints-carried": _all(_few, _hints(4), _carried),
+    "thousand-hints-decay-0.05": _all(_few, _hints(4), _optimizer(weight_decay=0.05)),
     "thousand-hints-regularised": _all(_few, _hints(4), _REGULARISED),
 }
-# Do hints help where puzzles abound?
+# What helps where puzzles abound?
 ALL_PUZZLES_CHOICES: dict[str, Change] = {
     "all-puzzles": lambda config: config,
     "all-puzzles-hints": _hints(4),
+    "all-puzzles-dropout-0.1": _updater(dropout=0.1),
+    "all-puzzles-late-windows": _late_windows,
 }
 
 
@@ -207,6 +223,12 @@ STUDIES = {
     ),
     "coin-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(COIN_CHOICES), ("validation",)
+    ),
+    # Every method on a CPU, with seeds enough for an interval; on mazes Fixed Mix has no replay.
+    "methods-mini-maze": Study(
+        "mini-maze", 300,
+        ("focus", "random", "no-penalty", "random-penalty", "energy-hard", "permuted", "fixed-mix",
+         "no-memory", "recurrent"), (1, 2, 3, 4, 5, 6, 7, 8), ("coin-of-16",), ("test",),
     ),
     "hints-mini-sudoku": Study(
         "mini-sudoku", 300, ("focus", "random", "no-replay"), (1, 2, 3, 4, 5),
