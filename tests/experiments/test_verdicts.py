@@ -65,6 +65,11 @@ def test_a_small_effect_with_few_seeds_is_undecided(results):
     assert verdicts.verdicts((RANDOM,))[0].word == "undecided"
 
 
+def test_a_study_whose_seeds_have_not_all_run_is_interim(results):
+    store(results / "campaign-primary.json", {"focus": 0.55, "random": 0.45}, 3)
+    assert verdicts.verdicts((RANDOM,))[0].word == "confirmed (interim)"
+
+
 def test_a_real_effect_far_below_the_papers_is_confirmed_but_smaller(results):
     claim = Claim("FOCUS above Recurrent", "sudoku", "focus", "recurrent")  # +57.2 in the paper
     store(results / "campaign-secondary.json", {"focus": 0.55, "recurrent": 0.45})
