@@ -6,7 +6,7 @@ import numpy as np
 
 from experiments.stored import markdown, points, rate_of, spread, stored_results, unpack
 from experiments.verdicts import stored_bits
-from focus.evaluation.statistics import effect_over_seeds, paired_difference
+from focus.evaluation.statistics import effect_over_seeds, holm, paired_difference
 
 Seeds = dict[int, dict[int, np.ndarray]]  # solved puzzles by seed and K
 # Choices that a table names otherwise.
@@ -63,19 +63,19 @@ def long_rollouts(study: str) -> str:
     return markdown(rows)
 
 
+_FACTORS = (
+    ("frontier instead of random states, with the penalty", "focus", "random-penalty"),
+    ("frontier instead of random states, without", "no-penalty", "random"),
+    ("the penalty, at the frontier", "focus", "no-penalty"),
+    ("the penalty, on random states", "random-penalty", "random"),
+)
+
+
 def factors() -> str:
     """What selection and what the penalty is worth at full length, with the other and without."""
     bits = stored_bits("campaign-primary")
-    return _effects(
-        (what, bits[better], bits[worse])
-        for what, better, worse in (
-            ("frontier instead of random states, with the penalty", "focus", "random-penalty"),
-            ("frontier instead of random states, without", "no-penalty", "random"),
-            ("the penalty, at the frontier", "focus", "no-penalty"),
-            ("the penalty, on random states", "random-penalty", "random"),
-            ("both: FOCUS instead of Random", "focus", "random"),
-        )
-    )
+    pairs = (*_FACTORS, ("both: FOCUS instead of Random", "focus", "random"))
+    return _effects((what, bits[better], bits[worse]) for what, better, worse in pairs)
 
 
 def secondary(study: str) -> str:
@@ -89,17 +89,36 @@ def secondary(study: str) -> str:
     )
 
 
-def _effects(pairs: Iterable[tuple[str, Seeds, Seeds]]) -> str:
-    """Points by which one method is above another, at every K."""
-    steps, at = (16, 32, 64, 128, 256), 128
+def small_mazes() -> str:
+    """The same on small mazes, and what replay is worth; p is corrected for all of them."""
+    bits = stored_bits("campaign-methods-mini-maze")
+    pairs = (*_FACTORS, ("replay: FOCUS instead of Fixed Mix", "focus", "fixed-mix"))
+    effects = ((what, bits[better], bits[worse]) for what, better, worse in pairs)
+    return _effects(effects, (8, 16, 32, 64, 256), 16, corrected=True)
+
+
+def _effects(
+    pairs: Iterable[tuple[str, Seeds, Seeds]], steps: tuple[int, ...] = (16, 32, 64, 128, 256),
+    at: int = 128, corrected: bool = False,
+) -> str:  # fmt: skip
+    """Points by which one method is above another, at every K; p at one K, corrected by Holm."""
     rows = [["what", "seeds", f"the other at K = {at}", *(f"K = {k}" for k in steps)]]
+    p_values: dict[str, float] = {}
     for what, better, worse in pairs:
         seeds = sorted(better.keys() & worse.keys())
         row = [what, str(len(seeds)), spread([worse[seed][at].mean() for seed in seeds])]
         for k in steps:
             one, other = (np.stack([side[seed][k] for seed in seeds]) for side in (better, worse))
-            row.append(points(*effect_over_seeds(one, other)[:3]))
+            effect, low, high, p = effect_over_seeds(one, other)
+            row.append(points(effect, low, high))
+            if k == at:
+                p_values[what] = p
         rows.append(row)
+    if corrected:
+        rows[0].append("p")
+        adjusted = holm(p_values)
+        for row in rows[1:]:
+            row.append(f"{adjusted[row[0]]:.3f}")
     return markdown(rows)
 
 

@@ -335,9 +335,9 @@ _OF_A_FILE: dict[str, tuple[Callable[[Any], str], str]] = {
 _OTHERS = (
     summary, peers, sudoku, maze, maze_paths, maze_larger, changes, controls, with_and_without,
     methods, method_paths, operations.operations,
-    regime.choices, regime.long_rollouts, regime.factors, regime.secondary, regime.memorised,
-    regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks, speed.selection,
-    speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends, transfer.transfer_bits,
+    regime.choices, regime.long_rollouts, regime.factors, regime.secondary, regime.small_mazes,
+    regime.memorised, regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks,
+    speed.selection, speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends, transfer.transfer_bits,
     transfer.harness,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {

@@ -224,11 +224,10 @@ STUDIES = {
     "coin-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(COIN_CHOICES), ("validation",)
     ),
-    # Every method on a CPU, with seeds enough for an interval; on mazes Fixed Mix has no replay.
+    # On a CPU, with seeds enough for an interval; on mazes Fixed Mix has no replay.
     "methods-mini-maze": Study(
-        "mini-maze", 300,
-        ("focus", "random", "no-penalty", "random-penalty", "energy-hard", "permuted", "fixed-mix",
-         "no-memory", "recurrent"), (1, 2, 3, 4, 5, 6, 7, 8), ("coin-of-16",), ("test",),
+        "mini-maze", 300, ("focus", "random", "no-penalty", "random-penalty", "fixed-mix"),
+        tuple(range(1, 11)), ("coin-of-16",), ("test",),
     ),
     "hints-mini-sudoku": Study(
         "mini-sudoku", 300, ("focus", "random", "no-replay"), (1, 2, 3, 4, 5),
