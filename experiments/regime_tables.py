@@ -11,7 +11,7 @@ from focus.evaluation.statistics import effect_over_seeds, holm, paired_differen
 Seeds = dict[int, dict[int, np.ndarray]]  # solved puzzles by seed and K
 # Choices that a table names otherwise.
 _NAMES = {
-    "thousand-": "", "hundred-coin-of-": "a coin for ", "hundred-hints-": "hints, ",
+    "thousand-": "", "coin-of-": "a coin for ", "hundred-hints-": "hints, ",
     "hundred-": "no hints, ",
 }  # fmt: skip
 

@@ -337,8 +337,8 @@ _OTHERS = (
     methods, method_paths, operations.operations,
     regime.choices, regime.long_rollouts, regime.factors, regime.secondary, regime.small_mazes,
     regime.memorised, regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks,
-    speed.selection, speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends, transfer.transfer_bits,
-    transfer.harness,
+    speed.selection, speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends,
+    transfer.transfer_bits, transfer.harness,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {
     "verdicts": verdicts.table,

@@ -167,7 +167,6 @@ COIN_CHOICES: dict[str, Change] = {
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | RATES | TEXT_KL | MAZE_CHOICES
     | THOUSAND_CHOICES | ALL_PUZZLES_CHOICES | MINI_HINT_CHOICES | COIN_CHOICES
-    | {f"hundred-{name}": _all(_hundred, change) for name, change in COIN_CHOICES.items()}
 )  # fmt: skip
 
 
@@ -215,11 +214,6 @@ STUDIES = {
     ),
     "choices-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(MAZE_CHOICES), ("validation",)
-    ),
-    # Could not have shown an effect: its puzzles are memorised early, and nothing is replayed then.
-    "coin-mini-sudoku": Study(
-        "mini-sudoku", 600, ("focus",), (1, 2, 3, 4, 5),
-        tuple(f"hundred-{choice}" for choice in COIN_CHOICES), ("validation",),
     ),
     "coin-mini-maze": Study(
         "mini-maze", 300, ("focus",), (1, 2, 3, 4, 5), tuple(COIN_CHOICES), ("validation",)
