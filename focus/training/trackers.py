@@ -1,20 +1,23 @@
 """Where metrics also go, to be watched while a run goes on: TensorBoard, trackio, W&B.
 
 `metrics.jsonl` is the record; these are views of it, and nothing leaves the machine unless the
-user's own environment says so (`WANDB_MODE=online`, `TRACKIO_SPACE_ID`). Every start of a run is a
-new run there, under the name of its folder.
+user's own environment says so (`WANDB_MODE=online`, `TRACKIO_SPACE_ID`). A run that goes on is the
+same run there, by the name in its folder's `tracker.txt`.
 """
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextvars import Context
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+from uuid import uuid4
 
 from focus.errors import UserError
+from focus.files import read_text, write_text
 
 PROJECT = "focus"
 _EXTRAS = ("trackio", "wandb")  # extras of this package; TensorBoard comes with it
@@ -50,20 +53,29 @@ def make_tracker(name: str, folder: Path, config: dict[str, Any], update: int) -
     """The tracker of a run that begins, or goes on, with an update."""
     if name == "tensorboard":
         return _TensorBoard(folder / "tensorboard", update)
-    package = _load(name)
+    package, own = _load(name), _own_name(folder)
     if name == "trackio":
         # In a context of its own: in ours it would end the run of another seed.
         with _on_stderr():
             run = Context().run(
-                package.init, project=PROJECT, name=folder.name, config=config, embed=False
+                package.init, project=PROJECT, name=own, config=config, embed=False, resume="allow"
             )
     else:
         run = package.init(
-            project=PROJECT, name=folder.name, config=config, dir=folder, reinit="create_new",
-            mode=os.environ.get("WANDB_MODE", "offline"),
+            project=PROJECT, id=own, name=folder.name, config=config, dir=folder,
+            reinit="create_new", resume="allow", mode=os.environ.get("WANDB_MODE", "offline"),
             settings=package.Settings(silent=True, console="off"),
         )  # fmt: skip
     return _Run(run, package.Histogram)
+
+
+def _own_name(folder: Path) -> str:
+    """The folder's name and a few letters of its own, since folders of one name are many."""
+    path = folder / "tracker.txt"
+    if not path.exists():
+        plain = re.sub(r"[^\w.-]", "-", folder.name)  # W&B refuses "#", ":" and others
+        write_text(path, f"{plain}-{uuid4().hex[:8]}\n")
+    return read_text(path).strip()
 
 
 def _load(name: str) -> Any:

@@ -55,7 +55,8 @@ def test_a_tracker_is_shown_every_line_and_the_config(name, tmp_path, monkeypatc
     monkeypatch.delenv("WANDB_MODE", raising=False)
     config = replace(tiny_run("sudoku", updates=4, probability=(1.0, 1.0)), report_to=name)
     Trainer(config, tmp_path / "mine").run()
-    assert package.begun["name"] == "mine"
+    own = package.begun["name" if name == "trackio" else "id"]
+    assert own.startswith("mine-")
     assert package.begun["config"]["optimizer"]["updates"] == 4
     assert package.begun.get("mode") == ("offline" if name == "wandb" else None)
     lines = metrics(tmp_path / "mine")
@@ -69,6 +70,27 @@ def test_a_tracker_is_shown_every_line_and_the_config(name, tmp_path, monkeypatc
     assert shown["validation/exact"] == line["validation"]["exact"]
     assert package.finished == 1
     assert not (tmp_path / "mine" / "tensorboard").exists()
+
+
+@pytest.mark.parametrize("name", ["trackio", "wandb"])
+def test_a_run_that_goes_on_is_the_same_run_and_another_folder_is_another(
+    name, tmp_path, monkeypatch
+):
+    package = Package(name)
+    monkeypatch.setitem(sys.modules, name, package)
+    config, seen = replace(tiny_run("sudoku", updates=4), report_to=name, save_every=1), []
+    for folder in ("a/mine:1", "a/mine:1", "b/mine:1"):
+        trainer = Trainer(config, tmp_path / folder)
+        if (tmp_path / folder / "last").exists():
+            trainer.resume()
+        trainer.begin()
+        trainer.train_update()
+        trainer.after_update()
+        trainer.metrics.close()
+        assert package.begun["resume"] == "allow"
+        seen.append(package.begun["name" if name == "trackio" else "id"])
+    assert seen[0] == seen[1] != seen[2]
+    assert all(own.startswith("mine-1-") for own in seen)  # W&B refuses some signs
 
 
 def test_the_user_s_own_variable_lets_wandb_online(tmp_path, monkeypatch):
@@ -122,12 +144,22 @@ def test_the_real_package_stores_a_run_on_this_machine(name, tmp_path, monkeypat
     pytest.importorskip(name)
     monkeypatch.delenv("WANDB_MODE", raising=False)
     config = replace(tiny_run("sudoku", updates=2, probability=(1.0, 1.0)), report_to=name)
-    Trainer(config, tmp_path / "mine").run()
+    first = Trainer(config, tmp_path / "mine")
+    first.begin()
+    first.train_update()
+    first.after_update()
+    first.save()
+    first.metrics.close()
+    second = Trainer(config, tmp_path / "mine")
+    second.resume()
+    second.run()
     if name == "wandb":
-        (stored,) = (tmp_path / "mine" / "wandb").glob("offline-run-*/run-*.wandb")
-        assert b"validation/exact" in stored.read_bytes()
+        stored = sorted((tmp_path / "mine" / "wandb").glob("offline-run-*/run-*.wandb"))
+        assert len({path.name for path in stored}) == 1  # one id
+        assert b"validation/exact" in stored[-1].read_bytes()
     else:
         (path,) = tmp_path.glob("store/focus.db")
         with sqlite3.connect(path) as store:
-            rows = store.execute("select step from metrics order by step").fetchall()
-        assert rows == [(1,), (2,)]
+            rows = store.execute("select step, run_name from metrics order by step").fetchall()
+        assert [step for step, _ in rows] == [1, 2]
+        assert len({run for _, run in rows}) == 1
