@@ -3,6 +3,7 @@
 python -m experiments.campaign list                             # studies and their runs
 python -m experiments.campaign run STUDY --data DIR --out DIR   # train, test; a killed one goes on
 python -m experiments.campaign store STUDY --out DIR            # finished runs to docs/results
+runs/campaign.sh                                                # all of it, from nothing
 python -m experiments.campaign table [STUDY ...]                # tables of the stored figures
 
 The studies are in `experiments/studies.py`. Runs that differ in seed, selector,
@@ -178,12 +179,13 @@ def stored(study: str) -> Path:
 
 
 def store(words: argparse.Namespace) -> None:
-    """Add the finished runs of a study to its stored figures; what else is stored there stays."""
+    """Add the finished runs of a study to its stored figures, or put them in place of these."""
     path, study = stored(words.study), STUDIES[words.study]
     scale = study.gradient_scale
     scaled = "" if scale is None else f" with gradients scaled by {scale:g}"
     what = f"{study.recipe}{scaled}, {study.updates:,} updates, last checkpoint"
-    figures = read_object(path) if path.exists() else {"what": what, "runs": {}}
+    go_on = path.exists() and not words.anew
+    figures = read_object(path) if go_on else {"what": what, "runs": {}}
     runs = figures["runs"]
     files = sorted(words.out.glob("*/run.json"))
     if not files:
@@ -205,7 +207,7 @@ def store(words: argparse.Namespace) -> None:
     if len({runs[name].get("teacher", "not noted") for name in study.taught() & runs.keys()}) > 1:
         raise UserError(
             f"runs of {words.study} would have teachers of different weights ({path.name} and "
-            f"{words.out}); train them with the same one, or store them as another study"
+            f"{words.out}); train them with the same one, or store the new ones alone with --anew"
         )
     write_text(path, json.dumps(figures, indent=1) + "\n")
 
@@ -263,6 +265,7 @@ def main() -> None:
         part.add_argument("--together", type=int, default=20, help="runs in a stack, at most")
     kept = parts.add_parser("store")
     kept.add_argument("study", choices=STUDIES)
+    kept.add_argument("--anew", action="store_true", help="drop what was stored before")
     kept.set_defaults(call=store)
     for part in (trained, kept):
         part.add_argument("--out", type=Path, required=True)

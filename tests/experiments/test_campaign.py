@@ -171,6 +171,8 @@ def test_runs_of_different_teachers_are_not_stored_together(tmp_path, tiny, caps
         assert "teachers of different weights" in said
         assert said.count("\n") == 1
         assert json.loads(path.read_text()) == stored
+    call("store", "tiny", "--anew", "--out", str(tmp_path / "as-is-focus-3"))
+    assert set(json.loads(path.read_text())["runs"]) == {"as-is-focus-3"}
 
 
 @pytest.mark.parametrize(

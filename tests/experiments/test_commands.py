@@ -95,8 +95,3 @@ def test_files_are_asked_of_the_data_that_the_stored_runs_had(refused, monkeypat
 def test_the_page_of_the_experiments_lists_every_command():
     listed = re.findall(r"^\| `(\w+)` \|", (ROOT / "experiments" / "README.md").read_text(), re.M)
     assert sorted(listed) == sorted(COMMANDS)
-
-
-def test_scripts_of_runs_call_commands_that_are_there():
-    for script in (ROOT / "runs").glob("*.sh"):
-        assert set(re.findall(r"python -m experiments\.(\w+)", script.read_text())) <= COMMANDS

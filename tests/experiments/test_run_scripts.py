@@ -1,0 +1,59 @@
+"""Scripts of `runs/`: every command that they call is there, and takes their flags."""
+
+import argparse
+import importlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from focus import cli
+
+ROOT = Path(__file__).parents[2]
+NOTE = """#!/bin/sh
+printf '%s\\037' "${0##*/}" "$@" >> "$CALLS" && echo >> "$CALLS"
+"""
+
+
+def calls(script: Path, folder: Path) -> list[list[str]]:
+    """The commands that a script calls, noted in place of being run."""
+    programs, noted = folder / "programs", folder / "calls"
+    programs.mkdir()
+    for name in ("focus", "python"):
+        (programs / name).write_text(NOTE)
+        (programs / name).chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    surroundings = {**os.environ, "PATH": path, "CALLS": str(noted), "FOCUS_DATA": "DIR"}
+    words = [script, "maze-none"] if script.stem == "larger_mazes" else [script]
+    subprocess.run(words, cwd=folder, env=surroundings, check=True)
+    return [line.split("\037")[:-1] for line in noted.read_text().splitlines()]
+
+
+class ReadError(Exception):
+    """The words of a command have been read."""
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "runs").glob("*.sh")), ids=lambda p: p.stem)
+def test_the_commands_of_a_script_take_its_flags(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    parse, parse_args = cli._parse, argparse.ArgumentParser.parse_args
+
+    def read(name, words):
+        parse(name, words)
+        raise ReadError
+
+    def read_args(parser):
+        parse_args(parser)
+        raise ReadError
+
+    monkeypatch.setattr(cli, "_parse", read)
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", read_args)
+    called = calls(script, tmp_path)
+    assert called
+    for words in called:  # focus COMMAND ... or python -m MODULE ...
+        ours = words[0] == "focus"
+        monkeypatch.setattr("sys.argv", words if ours else words[2:])
+        main = cli.main if ours else importlib.import_module(words[2]).main
+        with pytest.raises(ReadError):
+            main()
