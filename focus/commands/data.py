@@ -153,10 +153,10 @@ def generate(
     kept_out = [read_table(Path(name), chosen).questions for name in exclude]
     if source is not None:
         kept_out.append(source.load(chosen, "test").questions)
-    order = GenerationSpec(count, seed, mode, _threads(workers), seeds, like, tuple(kept_out))
+    spec = GenerationSpec(count, seed, mode, _threads(workers), seeds, like, tuple(kept_out))
     with progress_lines() as tell:
         table = generate_file(
-            chosen, order, Path(out), lambda done: tell(f"{chosen.name} {mode}", done, count)
+            chosen, spec, Path(out), lambda done: tell(f"{chosen.name} {mode}", done, count)
         )
     ratings = table.columns["rating"].astype(int)
     report: dict = {"file": out, "rows": len(table), "mode": mode, "seed": seed}

@@ -208,15 +208,6 @@ class Sudoku(Assignment):
         boxes = grid.sum((-4, -2), keepdim=True)
         return (rows + columns + boxes - 3 * grid).reshape(used.shape)
 
-    def messages(
-        self, h: Float[Tensor, "batch tokens width"], x: Problem
-    ) -> tuple[Float[Tensor, "batch tokens slots width"], None]:
-        """The means over row, column and box, as sums of a reshaped grid."""
-        grid = h.unflatten(1, (self.box,) * 4)
-        units = [grid.sum(axes, keepdim=True) for axes in ((3, 4), (1, 2), (2, 4))]
-        others = [((unit - grid) / (self.side - 1)).flatten(1, 4) for unit in units]
-        return torch.stack(others, 2), None
-
     # ----------------------------------------------------------------- learning
     def group_violations(
         self, p: Float[Tensor, "*lead batch cells classes"]

@@ -34,8 +34,8 @@ def test_puzzles_equivalent_to_excluded_ones_are_left_out(tmp_path):
     flipped = np.ascontiguousarray(
         whole.questions[:30].reshape(-1, 6, 6)[:, :, ::-1].reshape(-1, 36)
     )
-    order = GenerationSpec(70, 1, "distant", exclude=(flipped,))
-    rest = generate_table(task, order, tmp_path / "b")
+    spec = GenerationSpec(70, 1, "distant", exclude=(flipped,))
+    rest = generate_table(task, spec, tmp_path / "b")
     assert (rest.questions == whole.questions[30:]).all()
 
 
@@ -60,11 +60,11 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     victim = sorted(parts.glob("0*.npz"))[1]
     victim.write_bytes(victim.read_bytes()[:50])
     seen = []
-    task, order = Sudoku(), GenerationSpec(1500, 2, "minimal", 2)
-    resumed = generate_table(task, order, parts, seen.append)
+    task, spec = Sudoku(), GenerationSpec(1500, 2, "minimal", 2)
+    resumed = generate_table(task, spec, parts, seen.append)
     now = {p.name: p.stat().st_mtime_ns for p in parts.glob("0*.npz")}
     assert [n for n in kept if now[n] != kept[n]] == [victim.name]
-    fresh = generate_table(task, order, tmp_path / "fresh")
+    fresh = generate_table(task, spec, tmp_path / "fresh")
     assert (resumed.questions == fresh.questions).all()
     assert seen[-1] == 1500
 
@@ -80,16 +80,16 @@ def test_parts_of_another_generation_are_not_mixed_in(tmp_path):
 
 
 def test_parts_are_gone_on_with_whatever_the_settings_of_training(tmp_path):
-    order = GenerationSpec(10, 1, "minimal")
-    first = generate_table(Sudoku(box=2), order, tmp_path / "parts")
-    again = generate_table(Sudoku(box=2, answer_features="logits"), order, tmp_path / "parts")
+    spec = GenerationSpec(10, 1, "minimal")
+    first = generate_table(Sudoku(box=2), spec, tmp_path / "parts")
+    again = generate_table(Sudoku(box=2, answer_features="logits"), spec, tmp_path / "parts")
     assert (first.questions == again.questions).all()
     with pytest.raises(UserError, match="another generation"):
-        generate_table(Sudoku(box=3), order, tmp_path / "parts")
+        generate_table(Sudoku(box=3), spec, tmp_path / "parts")
 
 
 @pytest.mark.parametrize(
-    ("order", "message"),
+    ("spec", "message"),
     [
         (GenerationSpec(0, 1, "minimal"), "from 1 to"),
         (
@@ -99,9 +99,9 @@ def test_parts_are_gone_on_with_whatever_the_settings_of_training(tmp_path):
         (GenerationSpec(5, 1, "neighbourhood"), "needs puzzles to start from"),
     ],
 )
-def test_impossible_orders_are_refused(tmp_path, order, message):
+def test_impossible_specs_are_refused(tmp_path, spec, message):
     with pytest.raises(UserError, match=message):
-        generate_table(Sudoku(), order, tmp_path / "parts")
+        generate_table(Sudoku(), spec, tmp_path / "parts")
 
 
 def test_running_dry_is_said(tmp_path):
@@ -124,8 +124,8 @@ def test_fifty_thousand_neighbours_match_the_test_distribution(data_folder, tmp_
     test = read_table(data_folder / "sudoku-extreme" / "test.csv.gz", task).questions
     extra = read_table(data_folder / "sudoku-extreme" / "extra.csv.gz", task).questions
     pool = np.concatenate([seeds, extra])
-    order = GenerationSpec(50_000, 1, "neighbourhood", os.cpu_count() or 1, pool, seeds, (test,))
-    table = generate_table(task, order, tmp_path / "parts")
+    spec = GenerationSpec(50_000, 1, "neighbourhood", os.cpu_count() or 1, pool, seeds, (test,))
+    table = generate_table(task, spec, tmp_path / "parts")
     ratings = table.columns["rating"].astype(int)
     assert ks_distance(ratings, task.rate(test)) <= 0.1
 

@@ -196,12 +196,3 @@ def test_an_easier_puzzle_has_more_givens_and_the_same_answer():
 def test_other_boxes_are_refused():
     with pytest.raises(UserError, match="2 or 3"):
         Sudoku(box=4)
-
-
-@pytest.mark.parametrize("box", [2, 3])
-def test_means_over_units_equal_those_over_the_relations(box):
-    task = Sudoku(box=box)
-    questions, answers = task.generate(1, 0, 3, "minimal")
-    x, _ = task.unpack(task.pack(questions, answers))
-    h = torch.randn(3, task.tokens, 5, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(task.messages(h, x)[0], Task.messages(task, h, x)[0])
