@@ -137,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         return int(stop.code or 0)  # --help
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+        full = any(words in str(error) for words in ("allocate memory", "out of memory"))
+        if isinstance(error, RuntimeError) and not full:
             raise
         print(
             f"focus {name}: this takes more memory than there is; choose smaller sizes",

@@ -17,6 +17,7 @@ from focus.report import paper
 EVERY_KIND = ("none", "smollm2", "trm")
 ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
+TRAIN = ROOT / "docs" / "tutorials" / "train.md"
 DEVIATIONS = ROOT / "docs" / "deviations.md"
 METHODS, SUDOKU, SPEED = (
     ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku", "speed")
@@ -216,6 +217,17 @@ def gained_without_loss(after: int) -> int:
     return sum(row["gained"] for row in rows if row["step"] > after)
 
 
+def collapsing(feature: str = "-logits") -> str:
+    """What the diagnosed `mini-sudoku` solves after few, some and all steps."""
+    stored = stored_results(f"diagnosis-mini-sudoku{feature}")
+    exact = {row["step"]: 100 * row["exact"] for row in stored["results"]}
+    assert exact[3] == 100, "all of them"
+    return (
+        f"all {stored['n']} test puzzles after 3 steps, {exact[48]:.1f} % after 48 and"
+        f" {exact[1024]:.1f} % after 1,024"
+    )
+
+
 def over(one: dict[int, float], other: dict[int, float]) -> list[float]:
     """How far each seed is over the same seed."""
     return [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
@@ -353,6 +365,7 @@ def words() -> list[tuple[Path, str]]:
                   f" {float(published) - 100 * np.mean(list(focus.values())):.1f} points below"),
         (METHODS, f"no solved puzzle is lost up to K = 1,024, and {gained_without_loss(16)} are"
                   " gained after K = 16"),
+        (TRAIN, f"It solves {collapsing()}"),
         (README, f"The paper has {published} %"),
         (RESULTS, f"solves {full} % unscaled (three seeds; Random with one seed"
                   f" {span(full_length('primary-unscaled', 'random').values(), 100)} %)"),

@@ -99,6 +99,18 @@ def test_what_is_called_close_is_close():
         assert round(gap, 1) <= 0.5, "README and RESULTS: within half a point"
 
 
+def test_the_diagnosed_solvers_do_what_the_tutorial_says():
+    rows = {
+        name: stored.stored_results(f"diagnosis-mini-sudoku{name}") for name in ("", "-logits")
+    }
+    assert rows[""]["verdict"].startswith("more steps do not hurt")
+    assert rows["-logits"]["verdict"].startswith("more steps hurt")
+    kept, collapsed = (rows[name]["results"] for name in ("", "-logits"))
+    assert all(row["exact"] == 1 for row in kept if row["step"] >= 3)
+    assert max(kept[-1]["mean"]["class"], collapsed[-1]["mean"]["class"]) < -9
+    assert kept[-1]["moved"] < 0.005 < 0.1 < collapsed[-1]["moved"]
+
+
 def test_the_frontier_is_ahead_of_random_states_in_every_seed():
     for better, worse in (
         ("focus", "random"), ("focus", "random-penalty"), ("no-penalty", "random"),

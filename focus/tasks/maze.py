@@ -20,7 +20,7 @@ from focus.engines import maze_generator, maze_search
 from focus.engines.maze_search import GOAL, OPEN, START, WALL
 from focus.errors import UserError, counted
 from focus.random import Stream, normal, uniform
-from focus.settings import Role
+from focus.settings import Above, AtLeast, Role, Weight, check_ranges
 from focus.tasks import drawing
 from focus.tasks.base import (
     LOG_FLOOR,
@@ -62,29 +62,32 @@ class Maze(Task):
     padded = True
 
     size: int = 30  # cells of a side
-    max_tokens: int = 0  # pad open cells to this number; 0 = all cells of the grid
-    min_path: int = 0  # generated mazes: least moves from start to goal; 0 = 109 at 30x30
+    # pad open cells to this number; 0 = all cells of the grid
+    max_tokens: Annotated[int, AtLeast(0)] = 0
+    # generated mazes: least moves from start to goal; 0 = 109 at 30x30
+    min_path: Annotated[int, AtLeast(0)] = 0
     wall_share: tuple[float, float] = (0.30, 0.46)  # generated mazes: range of the wall share
     # How z is read: canonical walks from the goal along parents, threshold marks likely path cells
     decoder: Annotated[Literal["canonical", "threshold"], Role.METHOD] = "canonical"
-    lambda_dice: float = 0.40  # weight of the soft Dice loss (lambda_dice)
-    lambda_rank: float = 0.04  # weight of V_rank (lambda_rank)
-    lambda_dec: float = 0.10  # weight of V_dec (lambda_dec)
-    rank_cells: int = 16  # path and non-path cells compared by V_rank
-    rank_margin: float = 0.5  # probability margin of V_rank
-    decoder_distance_weight: float = 0.35  # weight of |d_i - d_j - 1| in the decoder's score
-    lambda_parent: float = 1.0  # task loss: parents of all reachable cells (ours)
-    lambda_distance: float = 0.10  # task loss: distances, in units of 16 moves (ours)
-    lambda_move: float = 0.05  # task loss: distance to the parent is one move (ours)
-    logit_bound: float = 20.0  # hard clip of path and parent logits
+    lambda_dice: Weight = 0.40  # weight of the soft Dice loss (lambda_dice)
+    lambda_rank: Weight = 0.04  # weight of V_rank (lambda_rank)
+    lambda_dec: Weight = 0.10  # weight of V_dec (lambda_dec)
+    # path and non-path cells compared by V_rank
+    rank_cells: Annotated[int, AtLeast(1)] = 16
+    rank_margin: Weight = 0.5  # probability margin of V_rank
+    decoder_distance_weight: Weight = 0.35  # weight of |d_i - d_j - 1| in the decoder's score
+    lambda_parent: Weight = 1.0  # task loss: parents of all reachable cells (ours)
+    lambda_distance: Weight = 0.10  # task loss: distances, in units of 16 moves (ours)
+    lambda_move: Weight = 0.05  # task loss: distance to the parent is one move (ours)
+    # hard clip of path and parent logits
+    logit_bound: Annotated[float, Above(0)] = 20.0
     # what the updater sees of the answer beside its probabilities (ours); raw logits run away
     answer_features: AnswerFeatures = "log-probabilities"
 
     def __post_init__(self):
         if not 2 <= self.size <= _LARGEST_GENERATED:
             raise UserError(f"a maze has 2 to {_LARGEST_GENERATED} cells in a row, not {self.size}")
-        if self.max_tokens < 0 or self.min_path < 0:
-            raise UserError("task.max-tokens and task.min-path are numbers from 0")
+        check_ranges(self, "task")
         if not 0 <= self.wall_share[0] <= self.wall_share[1] < 1:
             raise UserError("task.wall-share is a range of two shares from 0 to below 1")
 

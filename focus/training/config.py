@@ -218,7 +218,7 @@ class RunConfig(Settings):
         if replay.selects:
             for _, K_p, h in replay.stages:
                 K_p = supervision.steps or K_p  # with carried states a trajectory is a stay
-                if h < 1 or not any(t + h <= K_p for t in self.curation.candidates):
+                if not any(t + h <= K_p for t in self.curation.candidates):
                     raise UserError(
                         f"replay.stages: no curation.candidates t has t + h <= K_p for "
                         f"K_p = {K_p}, h = {h}"

@@ -164,6 +164,12 @@ class Trainer:
         if not self.claimed and holds_a_run(self.folder):
             raise UserError(f"{self.folder} holds a run: resume() goes on with it")
         self.claimed = True
+        rows = min(len(self.splits.validation), self.config.eval_rows)
+        if rows < self.processes.count:
+            raise UserError(
+                f"{self.processes.count} processes cannot share {rows} validation puzzles: raise "
+                "--eval-rows, or start fewer"
+            )
         for part in ("last", "best"):  # found out now, not at the first save
             check_replaceable(self.folder / part)
         self._begun = time.monotonic() - self.seconds
@@ -189,6 +195,7 @@ class Trainer:
             if self.processes.first:
                 self.metrics.write(line)
         if self.update % config.save_every == 0 or last or self.stopped_early:
+            self.seconds = time.monotonic() - self._begun
             self.save()
         return line
 

@@ -168,6 +168,9 @@ def test_the_command_trains_seeds_together_and_goes_on_without_its_flags(tmp_pat
     assert "add --resume" in capsys.readouterr().err
     assert main([*words, "--resume"]) == 0
     assert lines(tmp_path / "runs" / "seed-2")[-1]["update"] == 2
+    assert main(["train", "mini-sudoku", "--out", out, "--resume"]) == 0  # the seeds are found
+    assert "seed-2" in capsys.readouterr().out
+    assert not (tmp_path / "runs" / "metrics.jsonl").exists()
     for bad, problem in ((["1", "1"], "names a seed twice"), (["-1"], "seed")):
         assert main(["train", "mini-sudoku", "--seeds", *bad, "--out", out + "x"]) == 2
         assert problem in capsys.readouterr().err
