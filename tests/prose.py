@@ -1,5 +1,6 @@
 """What the sentences of README and RESULTS must say, made from the stored figures."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from experiments.results_page import curve
 from experiments.stored import points as with_interval
 from experiments.stored import stored_results, unpack
 from experiments.studies import STUDIES
-from focus.evaluation.statistics import effect_over_seeds
+from focus.evaluation.statistics import effect_over_seeds, student_quantile
 from focus.model.solver import Solver
 from focus.report import paper
 
@@ -155,6 +156,14 @@ def without_the_first(worse: str, unit: str = "") -> str:
     bits = verdicts.stored_bits("campaign-primary")
     one, other = (np.stack([bits[m][seed][128] for seed in (2, 3, 4, 5)]) for m in ("focus", worse))
     return gain(one, other, unit)
+
+
+def mean_of_seeds(shares: Iterable[float]) -> str:
+    """The 95 % interval of a mean over seeds, by Student's t."""
+    rates = 100 * np.array(list(shares))
+    error = rates.std(ddof=1) / np.sqrt(len(rates))
+    reach = student_quantile(0.975, len(rates) - 1) * error
+    return f"[{rates.mean() - reach:.1f}, {rates.mean() + reach:.1f}]"
 
 
 def effect(what: str, task: str) -> float:
@@ -371,6 +380,9 @@ def words() -> list[tuple[Path, str]]:
                   f" {span(full_length('primary-unscaled', 'random').values(), 100)} %)"),
         (RESULTS, f"and {scaled} % scaled (five seeds,"
                   f" {100 * np.mean(list(focus.values())):.1f} in the mean)"),
+        (RESULTS, f"of that mean over the seeds is {mean_of_seeds(focus.values())}"),
+        (RESULTS, "which is 1,024 in every seed, "
+                  f"{100 * np.mean(list(full_length('primary', steps=1024).values())):.1f} %"),
         (RESULTS, f"{longest} % are solved at K = 1,024"),
         (RESULTS, f"where all solve {level} %"),
         (RESULTS, f"ahead of Random by {points('focus', 'random', 32):.1f} points at K = 32 and"
