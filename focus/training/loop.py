@@ -269,7 +269,7 @@ class Trainer:
                 folder, self.config, self.device
             )
             own_states = runner.objective.tensors()
-            if strange := sorted(set(carried) ^ set(own_states)):
+            if carried and (strange := sorted(set(carried) ^ set(own_states))):
                 raise UserError(
                     f"{folder} holds the states of another version ({strange[0]}): the run cannot "
                     "go on; choose another folder to begin again"

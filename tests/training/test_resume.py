@@ -162,11 +162,12 @@ def test_a_portable_state_is_small_and_goes_on_closely(tmp_path):
     whole.save()
     exact = sum(w.numel() * 4 * 4 for w in whole.step_runner.optimizer.weights())
     stored = sum(path.stat().st_size for path in (tmp_path / "last").glob("state-*.safetensors"))
-    assert stored < 0.75 * exact  # 9 of 16 bytes a weight, and headers that count in tiny models
+    assert stored < 0.65 * exact  # 7 of 16 bytes a weight, and headers that count in tiny models
     moved = Trainer(config, tmp_path)
     moved.resume()
     for name, weight in trained_weights(moved.model).items():
-        assert torch.equal(weight, trained_weights(whole.model)[name])
+        near = trained_weights(whole.model)[name]
+        torch.testing.assert_close(weight, near, rtol=2**-16, atol=0)
         torch.testing.assert_close(
             moved.step_runner.optimizer.average[name],
             whole.step_runner.optimizer.average[name],
