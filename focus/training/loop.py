@@ -146,8 +146,14 @@ class Trainer:
         return not self.config.deep_supervision.steps and coin < probability
 
     # ------------------------------------------------------------------ the run
-    def run(self, report: Callable[[int, dict], None] = lambda update, line: None) -> dict:
-        """Train to the end, or until `patience` is; returns the last validation."""
+    def run(
+        self, report: Callable[[int, dict], None] = lambda update, line: None,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> dict:  # fmt: skip
+        """Train to the end, or until `patience` is, or the time; returns the last validation.
+
+        When `is_over` says so the state is saved, for `resume` to go on with.
+        """
         self.begin()
         result = self.validate() if self.config.optimizer.updates == 0 else {}
         while self.goes_on:
@@ -155,6 +161,10 @@ class Trainer:
             line = self.after_update()
             result = line.get("validation", result)
             report(self.update, line)
+            # What the language model has read for the next updates is not stored.
+            if self.goes_on and self.update % self.config.encode_interval == 0 and is_over():
+                self.pause()
+                break
         self.metrics.close()
         self.processes.meet()
         return result
@@ -258,6 +268,11 @@ class Trainer:
                 sums, counters, runner.objective.tensors(),
             )  # fmt: skip
             write_text(self.folder / _SAVED, "")
+
+    def pause(self) -> None:
+        """Save between two saves; the clock stops until the run is resumed."""
+        self.seconds = time.monotonic() - self._begun
+        self.save()
 
     def resume(self) -> None:
         """Go on from `last/`; from the start when a kill came before the first checkpoint."""

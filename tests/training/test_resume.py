@@ -153,6 +153,26 @@ def test_windows_of_metrics_that_span_a_checkpoint_survive_it(tmp_path, save_eve
     assert metrics(tmp_path / "broken") == metrics(tmp_path / "whole")
 
 
+def test_a_run_that_ran_out_of_time_goes_on_bit_for_bit(tmp_path):
+    """It ends where a state can be saved: between two readings of the language model."""
+    config = tiny_run("sudoku", "tiny-llama", updates=4)
+    config = replace(
+        config, encode_batches=2, save_every=4,
+        optimizer=replace(config.optimizer, accumulate=1),
+    )  # fmt: skip
+    whole = Trainer(config, tmp_path / "whole")
+    whole.run()
+    parts = [Trainer(config, tmp_path / "parts") for _ in range(2)]
+    for part, update in zip(parts, (2, 4), strict=True):
+        part.resume()
+        part.run(is_over=lambda: True)
+        assert part.update == update
+    assert not parts[1].goes_on
+    assert metrics(tmp_path / "parts") == metrics(tmp_path / "whole")
+    for name, weight in trained_weights(whole.model).items():
+        assert torch.equal(weight, trained_weights(parts[1].model)[name]), name
+
+
 def test_a_portable_state_is_small_and_goes_on_closely(tmp_path):
     config = replace(tiny_run("sudoku", "tiny-llama", updates=8), portable=True)
     config = replace(config, optimizer=replace(config.optimizer, ema=0.9))
