@@ -21,7 +21,7 @@ import argparse
 import gc
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +50,7 @@ from focus.model.solver import Solver
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import Trainer
 from focus.training.stack import Stack, why_not_stackable
-from focus.training.time_limit import time_limit
+from focus.training.time_limit import TimeLimit, time_limit
 
 LONGEST = 1024  # K that only FOCUS is tested at
 START = "start.json"  # in a run's folder: what it began with
@@ -75,7 +75,7 @@ def groups(runs: dict[str, RunConfig], most: int) -> list[dict[str, RunConfig]]:
 
 def train(
     group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[str],
-    is_over: Callable[[], bool],
+    is_over: TimeLimit,
 ) -> str | None:  # fmt: skip
     """Train a group and test each of its runs; where they stand when the time is over before."""
     begun = time.monotonic()
@@ -131,9 +131,7 @@ def note_start(folder: Path, config: RunConfig, together: int) -> None:
         )
 
 
-def test(
-    trainer: Trainer, folder: Path, splits: Sequence[str], is_over: Callable[[], bool]
-) -> bool:
+def test(trainer: Trainer, folder: Path, splits: Sequence[str], is_over: TimeLimit) -> bool:
     """Store the last weights, averaged where the run averages, and which puzzles they solve.
 
     Each split and control is stored when it is done: a test that was killed goes on. False when the

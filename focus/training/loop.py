@@ -29,6 +29,7 @@ from focus.training.schedule import Scheduled, scheduled
 from focus.training.state import load_state, optimizer_tensors, restore_optimizer, save_state
 from focus.training.step_runner import StepRunner
 from focus.training.text_kl import make_text_kl
+from focus.training.time_limit import TimeLimit
 from focus.training.trackers import check_tracker
 
 _SAVED = ".saved"  # a file that tells that there was a state
@@ -148,7 +149,7 @@ class Trainer:
     # ------------------------------------------------------------------ the run
     def run(
         self, report: Callable[[int, dict], None] = lambda update, line: None,
-        is_over: Callable[[], bool] = lambda: False,
+        is_over: TimeLimit = lambda: False,
     ) -> dict:  # fmt: skip
         """Train to the end, or until `patience` is, or the time; returns the last validation.
 

@@ -28,6 +28,7 @@ from focus.training.objectives.curated import Curated
 from focus.training.puzzles import Progress, load_puzzles
 from focus.training.sampler import Sampler
 from focus.training.schedule import scheduled
+from focus.training.time_limit import TimeLimit
 
 
 class Stack:
@@ -53,7 +54,7 @@ class Stack:
 
     def run(
         self, report: Callable[[int, list[dict]], None] = lambda update, lines: None,
-        is_over: Callable[[], bool] = lambda: False,
+        is_over: TimeLimit = lambda: False,
     ) -> None:  # fmt: skip
         """Train all runs to their end; those that a kill left behind catch up first.
 
@@ -102,7 +103,7 @@ class StackedRuns:
         self.graphs = Graphs(device, self._changing, captured)
 
     def run(
-        self, until: int, report: Callable[[int, list[dict]], None], is_over: Callable[[], bool]
+        self, until: int, report: Callable[[int, list[dict]], None], is_over: TimeLimit
     ) -> None:
         """Train until an update, or until the time is over."""
         first = self.trainers[0]

@@ -5,8 +5,10 @@ from collections.abc import Callable
 
 from focus.errors import UserError
 
+TimeLimit = Callable[[], bool]  # whether the time is over
 
-def time_limit(minutes: float | None) -> Callable[[], bool]:
+
+def time_limit(minutes: float | None) -> TimeLimit:
     """Whether so many minutes have passed since this call; None is no limit."""
     if minutes is None:
         return lambda: False

@@ -318,6 +318,23 @@ def test_a_run_goes_on_without_its_flags_and_is_repeated_from_its_config(tmp_pat
     assert metrics(Path(again)) == metrics(Path(run))
 
 
+@pytest.mark.parametrize("seeds", [[], ["--seeds", "1", "2"]])
+def test_a_training_can_be_given_so_many_minutes(tmp_path, capsys, seeds):
+    out = str(tmp_path / "run")
+    flags = [
+        "--optimizer.updates", "2", "--optimizer.batch", "4", "--eval-rows", "4",
+        "--eval-steps", "2", "--data", "generated",
+    ]  # fmt: skip
+    words = ["train", "mini-sudoku", *seeds, "--out", out]
+    assert main([*words, *flags, "--minutes", "1e-9"]) == 0
+    first, *_ = said = capsys.readouterr().out.splitlines()
+    assert len(said) == max(1, len(seeds) - 1)
+    assert first.endswith("saved at update 1 of 2; --resume goes on")
+    (tmp_path / "run" / "config.json").unlink(missing_ok=True)  # last/ has it too
+    assert main([*words, "--resume", "--minutes", "60"]) == 0
+    assert "validation" in capsys.readouterr().out.splitlines()[0]
+
+
 def test_a_log_tells_where_a_run_goes_on_and_how_it_does(tmp_path, capsys):
     words = (
         "train mini-sudoku --optimizer.updates 4 --optimizer.batch 4 --eval-every 2 --save-every 2 "
