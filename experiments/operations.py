@@ -86,8 +86,8 @@ def draw(axis: Axes) -> None:
     for name, rate_of_peer in _PEERS.items():
         axis.axhline(100 - rate_of_peer, color="0.6", lw=0.7, ls=":")
         axis.annotate(
-            name, (1.0, 100 - rate_of_peer), xycoords=("axes fraction", "data"), fontsize=5,
-            ha="right", va="bottom", color="0.35",
+            name, (0.01, 100 - rate_of_peer), xycoords=("axes fraction", "data"), fontsize=5,
+            va="bottom", color="0.35",
         )  # fmt: skip
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -100,9 +100,7 @@ def test_what_is_called_close_is_close():
 
 
 def test_the_diagnosed_solvers_do_what_the_tutorial_says():
-    rows = {
-        name: stored.stored_results(f"diagnosis-mini-sudoku{name}") for name in ("", "-logits")
-    }
+    rows = {name: stored.stored_results(f"diagnosis-mini-sudoku{name}") for name in ("", "-logits")}
     assert rows[""]["verdict"].startswith("more steps do not hurt")
     assert rows["-logits"]["verdict"].startswith("more steps hurt")
     kept, collapsed = (rows[name]["results"] for name in ("", "-logits"))

@@ -25,6 +25,7 @@ from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer, holds_a_run
 from focus.training.memory import MemoryEstimate, memory_of
 from focus.training.stack import Stack
+from focus.training.time_limit import TimeLimit, time_limit
 
 _MINUTE = 60.0
 
@@ -46,6 +47,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
         out: str = folder,
         seeds: tuple[int, ...] = (),
         resume: bool = False,
+        minutes: float | None = None,
     ) -> None:
         """Train by a recipe.
 
@@ -56,14 +58,15 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
                 OUT/seed-N; for updates so small that a single run leaves the GPU idle.
             resume: go on with the run in that folder, or with the runs of its seeds, by their own
                 config.
+            minutes: save and end when this call has taken so long; --resume goes on.
         """
         _check_method(config, base)
         if resume and not (seeds or holds_a_run(Path(out))):
             seeds = tuple(int(folder.name.removeprefix("seed-")) for folder in _of_seeds(out))
         if seeds:
-            run_seeds(config, Path(out), seeds, resume)
+            run_seeds(config, Path(out), seeds, resume, minutes)
         else:
-            run(config, Path(out), resume)
+            run(config, Path(out), resume, minutes)
 
     return train, list(words[1:])
 
@@ -74,7 +77,9 @@ def _stored(words: Sequence[str], default: str) -> RunConfig | None:
     if "--out" in words[:-1]:
         given.append(words[words.index("--out") + 1])
     out = Path(given[-1] if given else default)
-    stored = [folder / "config.json" for folder in (out, *_of_seeds(out))]  # one run, or several
+    # One run, or several; of a run that was carried here there may be the state alone.
+    folders = (out, out / "last", *_of_seeds(out))
+    stored = [folder / "config.json" for folder in folders]
     return next((read_config(path) for path in stored if path.is_file()), None)
 
 
@@ -150,8 +155,9 @@ def train() -> None:
     """
 
 
-def run(config: RunConfig, folder: Path, resume: bool) -> None:
+def run(config: RunConfig, folder: Path, resume: bool, minutes: float | None) -> None:
     """Train, with a live line of progress."""
+    is_over = time_limit(minutes)
     if holds_a_run(folder) and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
     if folder.is_file():
@@ -159,6 +165,8 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     device, config = _device(), _at_home(config)
     processes = Processes.join(device)
     try:
+        if minutes is not None and processes.count > 1:
+            raise UserError("--minutes is for one process: the clocks of several differ")
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
         with progress_lines(processes.first, logged=True) as tell:
             trainer = Trainer(config, folder, device, processes, announce, tell)
@@ -180,11 +188,13 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
                 say = f"training on {own:,} puzzles{more}; source: {trainer.splits.source}"
                 Console(stderr=True).print(say)
             with _one_line_ends(folder):
-                result = _train(trainer)
+                result = _train(trainer, is_over)
     finally:
         processes.leave()
     if not processes.first:
         return
+    if trainer.goes_on:
+        _say_time_is_over(folder, trainer)
     if trainer.stopped_early:
         print(
             f"{folder}: ended at update {trainer.update}; validations in a row without a better "
@@ -196,7 +206,7 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
             f"{folder}: validation exact {result['exact']:.3f} [{low:.3f}, {high:.3f}] at "
             f"K = {result['steps']} on {result['n']} puzzles; best {trainer.best:.3f}"
         )
-    else:
+    elif not trainer.goes_on:
         print(f"{folder}: nothing left to do")
 
 
@@ -217,8 +227,16 @@ def _one_line_ends(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def run_seeds(config: RunConfig, folder: Path, seeds: Sequence[int], resume: bool) -> None:
+def _say_time_is_over(folder: Path, trainer: Trainer) -> None:
+    updates = trainer.config.optimizer.updates
+    print(f"{folder}: saved at update {trainer.update:,} of {updates:,}; --resume goes on")
+
+
+def run_seeds(
+    config: RunConfig, folder: Path, seeds: Sequence[int], resume: bool, minutes: float | None
+) -> None:
     """Train one run for each seed, all together, with one live line of progress."""
+    is_over = time_limit(minutes)
     runs = {folder / f"seed-{seed}": replace(_at_home(config), seed=seed) for seed in seeds}
     if len(runs) < len(seeds):
         raise UserError("--seeds names a seed twice")
@@ -232,9 +250,12 @@ def run_seeds(config: RunConfig, folder: Path, seeds: Sequence[int], resume: boo
         what, end = f"{len(runs)} runs", config.optimizer.updates
         with progress_lines() as tell:
             tell(what, min(trainer.update for trainer in stack.trainers), end)
-            stack.run(lambda update, lines: tell(what, update, end))
+            stack.run(lambda update, lines: tell(what, update, end), is_over)
     for trainer in stack.trainers:
-        print(f"{trainer.folder}: best validation {trainer.best:.3f}")
+        if trainer.goes_on:
+            _say_time_is_over(trainer.folder, trainer)
+        else:
+            print(f"{trainer.folder}: best validation {trainer.best:.3f}")
 
 
 def _device() -> str:
@@ -267,7 +288,7 @@ def _say_memory(needed: MemoryEstimate) -> None:
         )
 
 
-def _train(trainer: Trainer) -> dict:
+def _train(trainer: Trainer, is_over: TimeLimit) -> dict:
     columns = (
         TextColumn("{task.completed:>6}/{task.total}"), BarColumn(), TimeRemainingColumn(),
         TextColumn("{task.fields[rate]}"),
@@ -304,4 +325,4 @@ def _train(trainer: Trainer) -> dict:
             shown["rate"] = f"{speed:.1f}/s" if speed else ""
             bar.update(line, completed=update, **shown)
 
-        return trainer.run(report)
+        return trainer.run(report, is_over)

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +16,7 @@ from experiments.campaign import groups, main
 from experiments.stored import RESULTS
 from experiments.studies import STUDIES, TEACHER, Study
 from focus.data.sources import Generated
+from focus.evaluation.puzzles import evaluate
 from focus.files import sha256
 from focus.serialization import to_json
 from focus.training.config import RunConfig
@@ -108,6 +112,120 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert set(runs["as-is-random-1"]["validation"]) == {"1", "2", "3", "16"}
     assert "as-is-no-replay-1" in call("table", "tiny")
     assert "tiny: mini-sudoku, 2 updates, 3 runs, 3 of them stored" in call("list")
+
+
+def state(folder: Path) -> tuple:
+    """What a run has come to: its figures, its weights, its metrics without the clock."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    metrics = [{**json.loads(line), "seconds": 0} for line in lines]
+    return (folder / "run.json").read_text(), sha256(folder / "final/updater.safetensors"), metrics
+
+
+def test_a_call_whose_time_is_over_leaves_the_rest_to_the_next(tmp_path, tiny):
+    """No time at all is an update a call, and then a test a call."""
+    call = tiny(Study("mini-sudoku", 3, ("focus", "random", "no-replay"), (1,)))
+    run = ("run", "tiny", "--data", "generated", "--out")
+    call(*run, str(tmp_path / "whole"))
+    stands = []
+    while said := call(*run, str(tmp_path / "parts"), "--minutes", "1e-9").splitlines():
+        stands.append(said[-1].removeprefix("the time is over "))
+    done = "at update 3 of 3, with tests left; the same command goes on"
+    assert stands[:4] == [
+        "at update 1 of 3; the same command goes on", "at update 2 of 3; the same command goes on",
+        done, done,
+    ]  # fmt: skip
+    assert stands[5] == "before as-is-no-replay-1 begins; the same command goes on"
+    assert stands[-1].startswith("as-is-no-replay-1")
+    for folder in (tmp_path / "whole").iterdir():
+        assert state(folder) == state(tmp_path / "parts" / folder.name)
+        assert not (tmp_path / "parts" / folder.name / campaign.TESTED).exists()
+
+
+def test_a_run_with_portable_states_is_one_of_its_study(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,), splits=("validation",)))
+    run = ("run", "tiny", "--data", "generated", "--out", str(tmp_path), "--portable")
+    assert "at update 1 of 2" in call(*run, "--minutes", "1e-9")
+    home, away = tmp_path / "as-is-focus-1", tmp_path / "carried"
+    away.mkdir()
+    shutil.move(home / "last", away)
+    shutil.move(home / "metrics.jsonl", away)
+    shutil.rmtree(home)
+    shutil.move(away, home)
+    assert call(*run).splitlines()[0] == "together: as-is-focus-1"
+    call("store", "tiny", "--out", str(tmp_path))
+    (stored,) = json.loads((tmp_path / "results/campaign-tiny.json").read_text())["runs"].values()
+    assert list(stored["training_exact"]) == ["1", "2"]
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_killed_test_goes_on_unless_the_weights_are_others(tmp_path, tiny, monkeypatch, other):
+    call = tiny(Study("mini-sudoku/tiny-llama", 2, ("focus",), (1,)))
+    run = ("run", "tiny", "--data", "generated", "--out")
+    call(*run, str(tmp_path / "whole"))
+
+    class KilledError(Exception):
+        pass
+
+    def killed(model, table, steps):
+        if (tmp_path / "killed/as-is-focus-1" / campaign.TESTED).exists() and isinstance(
+            steps, int
+        ):
+            raise KilledError
+        return evaluate(model, table, steps)
+
+    monkeypatch.setattr(campaign, "evaluate", killed)
+    with pytest.raises(KilledError):  # at the first control
+        call(*run, str(tmp_path / "killed"))
+    folder = tmp_path / "killed" / "as-is-focus-1"
+    tested = json.loads((folder / campaign.TESTED).read_text())
+    assert tested["figures"].keys() == {"test", "n_test", "validation", "n_validation"}
+    if other:
+        (folder / campaign.TESTED).write_text(json.dumps({**tested, "weights": "others"}))
+    evaluated = []
+    monkeypatch.setattr(
+        campaign, "evaluate", lambda *words: evaluated.append(words[2]) or evaluate(*words)
+    )
+    call(*run, str(tmp_path / "killed"))
+    splits = [[1, 2, 3, 16]] * 2 if other else []
+    assert evaluated == [*splits, 16, 16, 16]
+    assert state(folder) == state(tmp_path / "whole" / "as-is-focus-1")
+
+
+# A study in a process of its own, which is killed between two saves.
+KILLED = """
+import os, signal, sys
+from experiments import campaign
+from experiments.studies import STUDIES, Study
+from focus.data.sources import Generated
+from focus.training.loop import Trainer
+
+campaign.STEPS["sudoku"], campaign.LONGEST = (1, 2, 3), 3
+Generated.__init__.__defaults__ = (0, 50, 20)
+STUDIES["tiny"] = Study("mini-sudoku", 20, ("focus", "random"), (1,))
+whole = Trainer.after_update
+
+def after_update(trainer):
+    whole(trainer)
+    if trainer.update == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Trainer.after_update = after_update
+campaign.main()
+"""
+
+
+def test_kill_9_in_the_middle_of_a_training_changes_no_stored_bit(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku", 20, ("focus", "random"), (1,)))
+    run = ("run", "tiny", "--data", "generated", "--out")
+    killed = subprocess.run([sys.executable, "-c", KILLED, *run, str(tmp_path / "killed")])
+    assert killed.returncode == -signal.SIGKILL
+    folder = tmp_path / "killed" / "as-is-focus-1"
+    assert json.loads((folder / "last" / "trainer.json").read_text())["update"] == 12
+    assert not (folder / "run.json").exists()
+    call(*run, str(tmp_path / "killed"))
+    call(*run, str(tmp_path / "whole"))
+    for folder in (tmp_path / "whole").iterdir():
+        assert state(folder) == state(tmp_path / "killed" / folder.name)
 
 
 @pytest.fixture
