@@ -160,6 +160,31 @@ def test_a_killed_run_loses_and_repeats_nothing(questions, tmp_path):
     assert stored[0] == stored[1]
 
 
+def test_a_full_disk_is_one_line_and_loses_nothing(questions, tmp_path, monkeypatch, capsys):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", benchmarks="math")
+    calls = itertools.count(1)
+
+    def opened(path, mode):
+        stream = open(path, mode)
+        if next(calls) == 3:  # the third batch finds room for half a line
+            stream.write(b'{"id": "3", "compl')
+            stream.close()
+            raise OSError(28, "No space left on device")
+        return stream
+
+    with monkeypatch.context() as full:
+        full.setattr("focus.evaluation.transfer.store.open", opened, raising=False)
+        assert main(words) == 2
+    error = capsys.readouterr().err
+    file = tmp_path / "base" / "math.written.jsonl"
+    assert f"cannot write {file}: No space left on device\n" in error
+    assert "Traceback" not in error
+    assert file.read_text().count("\n") == 8
+    assert main(words) == 0
+    ids = Counter(json.loads(line)["id"] for line in file.read_text().splitlines())
+    assert ids == Counter(str(n) for n in range(24))
+
+
 def test_programs_run_only_when_allowed(questions, tmp_path, capsys):
     words = _words(questions, tmp_path, "gold", benchmarks="cruxeval-o,cruxeval-i")
     assert main(words) == 2
@@ -206,6 +231,18 @@ def test_completions_of_another_version_of_the_prompt_are_refused(questions, tmp
     path.write_text(json.dumps({**settings, "versions": {"math": 0}}))
     assert main(words) == 2
     assert "version 0 of math" in capsys.readouterr().err
+
+
+def test_completions_without_settings_are_not_adopted(questions, tmp_path, capsys):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", "--limit", "2")
+    assert main([*words, "--only-generate"]) == 0
+    before = (tmp_path / "base" / "math.written.jsonl").read_text()
+    (tmp_path / "base" / "settings.json").unlink()
+    assert main([*words, "--max-tokens", "9", "--only-generate"]) == 2
+    error = capsys.readouterr().err
+    assert "settings.json is missing" in error
+    assert error.count("\n") == 1
+    assert (tmp_path / "base" / "math.written.jsonl").read_text() == before
 
 
 def test_completions_of_another_machine_are_judged_here_and_not_mixed(questions, tmp_path, capsys):
