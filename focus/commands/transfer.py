@@ -9,7 +9,14 @@ import tyro
 from focus.commands.output import print_json, progress
 from focus.errors import UserError
 from focus.evaluation import sandbox
-from focus.evaluation.transfer import BENCHMARKS, cards, compare, find_benchmarks, likelihood
+from focus.evaluation.transfer import (
+    BENCHMARKS,
+    beyond_null,
+    cards,
+    compare,
+    find_benchmarks,
+    likelihood,
+)
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.compare import Results
 from focus.evaluation.transfer.items import Item
@@ -95,17 +102,20 @@ def transfer(
         for variant in chosen_variants for benchmark in chosen_benchmarks
     ]  # fmt: skip
     compared, of_seeds = compare.comparisons(results), compare.over_seeds(results)
+    against_nulls = compare.against_nulls(results)
     averages = {v.name: compare.average(summaries, v.name) for v in chosen_variants}
     report = {
         "backbone": settings.backbone,
         "results": summaries,
         "compared": compared,
         "over_seeds": of_seeds,
+        "beyond_null": against_nulls,
         "average": averages,
     }
     text = compare.table(summaries, compared)
-    if of_seeds:
-        text += f"\n\n{compare.seeds_table(of_seeds)}"
+    if of_seeds or against_nulls:
+        text += f"\n\n{compare.seeds_table([*of_seeds, *against_nulls])}"
+    text += _verdicts(against_nulls, settings, beyond_null.POINTS)
     write_text(folder / "results.json", json_text(report, indent=1) + "\n")
     write_text(folder / "table.md", text + "\n")
     _write_cards(folder / "cards", chosen_variants, loaded, results)
@@ -119,6 +129,7 @@ def transfer(
 def _tell_bits(folder: Path, settings: Settings, measured: Measured, json: bool) -> None:
     report = {"backbone": settings.backbone, **likelihood.compare(measured)}
     text = likelihood.table(report)
+    text += _verdicts(report["beyond_null"], settings, beyond_null.BITS)
     write_text(folder / "bits.json", json_text(report, indent=1) + "\n")
     write_text(folder / "bits.md", text + "\n")
     if json:
@@ -126,6 +137,11 @@ def _tell_bits(folder: Path, settings: Settings, measured: Measured, json: bool)
         return
     print(text)
     print(f"\nbits of every item, bits.json and bits.md: {folder}")
+
+
+def _verdicts(rows: list[dict], settings: Settings, unit: beyond_null.Unit) -> str:
+    lines = beyond_null.verdicts(rows, settings.backbone, unit)
+    return "".join(f"\n\n{line}" for line in lines)
 
 
 def _check(limit: int | None, batch: int | None, null_seeds: int) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from focus.errors import UserError
 from focus.evaluation.statistics import ratio_intervals
-from focus.evaluation.transfer import BENCHMARKS
+from focus.evaluation.transfer import BENCHMARKS, beyond_null
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.run import Progress, Settings, claim_missing
@@ -162,7 +162,24 @@ def compare(measured: Measured) -> dict[str, list[dict]]:
                 {"variant": name, "benchmark": benchmark, "against": "base", **row}
                 for name, row in zip(names, less_base, strict=True) if name != "base"
             ]  # fmt: skip
-    return {"results": results, "compared": compared}
+    return {"results": results, "compared": compared, "beyond_null": against_nulls(measured)}
+
+
+def against_nulls(measured: Measured) -> list[dict]:
+    """Bits per token that each adapter has more than its own random adapters, and seeds of one
+    together."""
+    variants, rows = list(measured), []
+    for name, adapters in beyond_null.adapters_with_nulls(variants):
+        about = beyond_null.about(name, adapters, variants)
+        for benchmark, lines in measured[adapters[0]].items():
+            # A mean over items of bits in these units is the ratio of both sums.
+            unit = len(lines) / sum(line.tokens for line in lines)
+            figures = {v: {one.id: one.bits for one in measured[v][benchmark]} for v in variants}
+            changes = beyond_null.changes(adapters, figures)
+            found = beyond_null.effect(unit * np.stack(list(changes.values()), 1))
+            row = dict(zip(("bits_per_token", "low", "high", "p"), found, strict=True))
+            rows.append({**about, "benchmark": benchmark, **row})
+    return rows
 
 
 def _figures(bits: np.ndarray, ends: np.ndarray, tokens: np.ndarray) -> list[dict]:

@@ -17,7 +17,9 @@ import pytest
 from focus.cli import main
 from focus.errors import UserError
 from focus.evaluation import sandbox
+from focus.evaluation.transfer.beyond_null import POINTS, verdicts
 from focus.evaluation.transfer.compare import (
+    against_nulls,
     comparisons,
     over_seeds,
     paired,
@@ -78,6 +80,10 @@ def test_variants_side_by_side(questions, checkpoint, tmp_path, capsys):
     lines = [json.loads(x) for x in (tmp_path / "base" / "math.jsonl").read_text().splitlines()]
     assert len(lines) == 24
     assert set(lines[0]) >= {"id", "completion", "extracted", "correct", "why"}
+    (null,) = (row for row in told["beyond_null"] if row["benchmark"] == "math")
+    assert (null["variant"], null["against"], null["nulls"]) == ("solver", "null-solver", 1)
+    verdict = (tmp_path / "table.md").read_text().splitlines()[-1]
+    assert verdict.startswith("tiny-llama: solver against 1 random adapter of its norms: MATH: ")
     card = (tmp_path / "cards" / "solver-math.html").read_text()
     assert card.startswith("<!doctype html>")
     assert "http" not in card
@@ -165,12 +171,11 @@ def test_a_full_disk_is_one_line_and_loses_nothing(questions, tmp_path, monkeypa
     calls = itertools.count(1)
 
     def opened(path, mode):
-        stream = open(path, mode)
         if next(calls) == 3:  # the third batch finds room for half a line
-            stream.write(b'{"id": "3", "compl')
-            stream.close()
+            with open(path, mode) as stream:
+                stream.write(b'{"id": "3", "compl')
             raise OSError(28, "No space left on device")
-        return stream
+        return open(path, mode)
 
     with monkeypatch.context() as full:
         full.setattr("focus.evaluation.transfer.store.open", opened, raising=False)
@@ -271,30 +276,33 @@ def test_paired_counts_only_where_two_differ():
     assert comparisons(results)[0]["points"] == 50.0
 
 
-def test_seeds_of_an_adapter_are_judged_together_and_against_random_ones():
+SIZES = {"math": 300, "math-hard": 100, "cruxeval-o": 200, "cruxeval-i": 200}
+
+
+def _results(rates):
     rng = np.random.default_rng(0)
-    sizes = {"math": 300, "math-hard": 100, "cruxeval-o": 200, "cruxeval-i": 200}
+    return {
+        (name, benchmark): _scored(*(rng.random(size) < rate).tolist())
+        for name, rate in rates.items() for benchmark, size in SIZES.items()
+    }  # fmt: skip
+
+
+def test_seeds_of_an_adapter_are_judged_together():
     rates = {"base": 0.5, "null-focus-1-1": 0.5, "null-focus-1-2": 0.5, "null-focus-2-1": 0.5}
     rates |= {"focus-1": 0.7, "focus-2": 0.7, "focus-3": 0.7, "other-7": 0.9, "focus": 0.1}
-    results = {
-        (name, benchmark): _scored(*(rng.random(size) < rate).tolist())
-        for name, rate in rates.items() for benchmark, size in sizes.items()
-    }  # fmt: skip
+    results = _results(rates)
     rows = over_seeds(results)
-    found = {(row["variant"], row["against"], row["benchmark"]): row for row in rows}
-    assert {(one, other) for one, other, _ in found} == {
-        ("focus", "base"), ("focus", "null-focus"), ("null-focus", "base")
-    }  # fmt: skip
-    ours = found["focus", "null-focus", "average"]
+    found = {(row["variant"], row["benchmark"]): row for row in rows}
+    assert {one for one, _ in found} == {"focus", "null-focus"}
+    ours = found["focus", "average"]
     assert ours["seeds"] == 3
     assert 0 < ours["low"] < ours["points"] < ours["high"]
     # Benchmarks count alike, however many items they have.
-    each = [found["focus", "null-focus", name]["points"] for name in sizes]
+    each = [found["focus", name]["points"] for name in SIZES]
     assert ours["points"] == pytest.approx(np.mean(each))
-    control = found["null-focus", "base", "average"]
+    control = found["null-focus", "average"]
     assert control["low"] < 0 < control["high"]
-    text = seeds_table(rows)
-    assert f"| focus, 3 | null-focus | average | {ours['points']:+.2f} [" in text
+    assert f"| focus, 3 | base | average | {ours['points']:+.2f} [" in seeds_table(rows)
     # The same items asked twice are no further evidence.
     for name in rates:
         results[name, "math-hard"] = results[name, "math"]
@@ -304,9 +312,42 @@ def test_seeds_of_an_adapter_are_judged_together_and_against_random_ones():
     two = (widths["math"] ** 2 + widths["cruxeval-o"] ** 2) ** 0.5 / 2
     assert widths["average"] > 0.8 * two
     del results["focus-2", "math"]
-    assert ("focus", "base", "average") not in {
-        (row["variant"], row["against"], row["benchmark"]) for row in over_seeds(results)
+    assert ("focus", "average") not in {
+        (row["variant"], row["benchmark"]) for row in over_seeds(results)
     }
+
+
+def test_each_seed_is_compared_with_its_own_random_adapters():
+    """Random adapters of other norms do other harm, so that seeds have different floors."""
+    rates = {"base": 0.5}
+    for seed, norm in ((1, 0.1), (2, 0.4), (3, 0.7)):
+        rates |= {f"focus-{seed}": norm + 0.2, f"null-focus-{seed}-1": norm}
+        rates[f"null-focus-{seed}-2"] = norm
+    rates |= {"maze": 0.3, "null-maze-1": 0.5, "null-maze-2": 0.5, "null-maze-3": 0.5}
+    rates |= {"direct": 0.5, "null-direct-1": 0.5, "alone": 0.5}
+    rows = against_nulls(_results(rates))
+    averaged = {
+        (row["variant"], row["seeds"]): row for row in rows if row["benchmark"] == "average"
+    }
+    assert {key: row["nulls"] for key, row in averaged.items()} == {
+        ("focus", 3): 6, ("maze", 1): 3, ("direct", 1): 1,
+        ("focus-1", 1): 2, ("focus-2", 1): 2, ("focus-3", 1): 2,
+    }  # fmt: skip
+    for (name, _), row in averaged.items():
+        expected = -20 if name == "maze" else 0 if name == "direct" else 20
+        assert row["points"] == pytest.approx(expected, abs=8), name
+    assert averaged["focus", 3]["low"] > 0
+    assert f"| focus, 3 | null-focus, 6 | average | {averaged['focus', 3]['points']:+.2f} [" in (
+        seeds_table(rows)
+    )
+    lines = verdicts(rows, "tiny-llama", POINTS)
+    assert [line.partition(",")[0] for line in lines] == [
+        "tiny-llama: maze against 3 random adapters of its norms: average: costs",
+        "tiny-llama: direct against 1 random adapter of its norms: average: no difference seen",
+        "tiny-llama: focus (3 seeds) against 6 random adapters of its norms: average: helps",
+    ]
+    one = averaged["maze", 1]
+    assert f"{one['points']:+.2f} points [{one['low']:+.2f}, {one['high']:+.2f}]" in lines[0]
 
 
 def test_the_table_marks_the_floor_and_leaves_gaps():
