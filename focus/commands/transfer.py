@@ -1,5 +1,6 @@
 """`focus transfer`: does the adapted language model reason better elsewhere?"""
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -21,8 +22,15 @@ from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.compare import Results
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.likelihood import Measured, measure
-from focus.evaluation.transfer.run import Settings, generate, score, summary
-from focus.evaluation.transfer.store import Store
+from focus.evaluation.transfer.run import (
+    Forecast,
+    Settings,
+    claim_missing,
+    generate,
+    score,
+    summary,
+)
+from focus.evaluation.transfer.store import Bits, Store, Written
 from focus.evaluation.transfer.variants import Variant, find_backbone, find_variants
 from focus.files import json_text, write_text
 
@@ -79,14 +87,17 @@ def transfer(
         def tell(what: str, done: int, total: int) -> None:
             bar.update(line, description=what, completed=done, total=total)
 
+        missing = _count_missing(chosen_variants, loaded, settings, folder, bits)
+        forecast = Forecast(missing, partial(bar.console.print, markup=False, soft_wrap=True))
         for variant in chosen_variants:
             if bits:
                 inside = folder / variant.name / "bits"
-                measured[variant.name] = measure(variant, loaded, settings, inside, batch, tell)
+                measured[variant.name] = measure(
+                    variant, loaded, settings, inside, batch, tell, forecast
+                )
                 continue
             store = Store(folder / variant.name)
-            say = partial(bar.console.print, markup=False, soft_wrap=True)
-            generate(variant, loaded, settings, store, batch, tell, say)
+            generate(variant, loaded, settings, store, batch, tell, forecast)
             for benchmark, items in [] if only_generate else loaded:
                 results[variant.name, benchmark.name] = score(
                     variant, benchmark, items, store, tell
@@ -126,10 +137,27 @@ def transfer(
     print(f"\ncompletions with their verdicts, results.json, table.md and response cards: {folder}")
 
 
+def _count_missing(
+    variants: list[Variant], loaded: list[tuple[Benchmark, list[Item]]], settings: Settings,
+    folder: Path, bits: bool,
+) -> int:  # fmt: skip
+    """What a model has to do; refuses a folder of other settings before any variant begins."""
+    missing = 0
+    for variant in variants:
+        place = folder / variant.name / "bits" if bits else folder / variant.name
+        kind, about = (
+            (Bits, likelihood.conditions(settings)) if bits else (Written, asdict(settings))
+        )
+        parts = claim_missing(variant, loaded, about, Store(place), kind)
+        missing += sum(len(items) for _, items in parts if variant.kind != "gold")
+    return missing
+
+
 def _tell_bits(folder: Path, settings: Settings, measured: Measured, json: bool) -> None:
-    report = {"backbone": settings.backbone, **likelihood.compare(measured)}
+    compared = likelihood.compare(measured)
+    report = {"backbone": settings.backbone, **compared}
     text = likelihood.table(report)
-    text += _verdicts(report["beyond_null"], settings, beyond_null.BITS)
+    text += _verdicts(compared["beyond_null"], settings, beyond_null.BITS)
     write_text(folder / "bits.json", json_text(report, indent=1) + "\n")
     write_text(folder / "bits.md", text + "\n")
     if json:

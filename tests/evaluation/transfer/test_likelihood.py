@@ -1,14 +1,18 @@
 """Bits of reference texts: those of a plain loop, whatever the batch, and paired by item."""
 
+import itertools
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -200,6 +204,23 @@ def test_a_killed_run_loses_and_repeats_nothing(tmp_path):
     assert ids == Counter(item.id for item in items)
     assert main(_words(tmp_path / "whole", "base", more=more)) == 0
     assert (tmp_path / "killed/bits.json").read_text() == (tmp_path / "whole/bits.json").read_text()
+
+
+def test_how_long_it_takes_is_said_after_the_second_batch(adapters, tmp_path, capsys):
+    words = _words(tmp_path, "base", str(adapters / "something"), more=["--batch", "2"])
+    words[words.index("--benchmarks") + 1] = "math"
+    clock = itertools.count(0, 30)  # every batch takes half a minute
+    ticking = SimpleNamespace(monotonic=lambda: next(clock))
+    with mock.patch("focus.evaluation.transfer.likelihood.time", ticking):
+        assert main(words) == 0
+    (count, minutes) = re.findall(
+        r"(\d+) references to read: about (\d+) min, by the first texts of base\n",
+        capsys.readouterr().err,
+    )[0]
+    items = len(BENCHMARKS["math"].items(DATA))
+    assert int(count) == 2 * items
+    # Two items of half a minute; the longest come first, so that all take somewhat less.
+    assert 0.5 * items / 2 * 0.5 < int(minutes) / 2 <= items / 2 * 0.5 + 1
 
 
 @pytest.mark.parametrize(

@@ -94,21 +94,38 @@ def test_variants_side_by_side(questions, checkpoint, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == told
 
 
-def test_how_long_it_takes_is_said_when_it_has_begun(questions, tmp_path, capsys):
-    """24 items in batches of 4, with a cap of 64 tokens: 6 x 64 / 16 looks."""
-    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", benchmarks="math")
+def test_how_long_all_variants_take_is_said_when_the_first_has_begun(
+    questions, checkpoint, tmp_path, capsys
+):
+    """24 items in batches of 4, with a cap of 64 tokens: 6 x 64 / 16 looks, of each variant."""
+    words = _words(questions, tmp_path, "base", str(checkpoint), "null", benchmarks="math")
     words[words.index("--max-tokens") + 1] = "64"
+    words += ["--null-seeds", "1", "--only-generate"]
     clock = itertools.count(0, 10)  # every look takes ten seconds
     ticking = SimpleNamespace(monotonic=lambda: next(clock))
     with mock.patch("focus.evaluation.transfer.run.time", ticking):
-        assert main([*words, "--only-generate"]) == 0
-    assert "base: 24 completions, at most about 4 min\n" in capsys.readouterr().err
-    assert main([*words, "--only-generate"]) == 0  # nothing is missing
-    assert "completions, at most" not in capsys.readouterr().err
+        assert main(words) == 0
+    said = "72 completions to write: at most about 12 min, by the first tokens of base\n"
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("at most") == 1
+    assert main(words) == 0  # nothing is missing
+    assert "at most" not in capsys.readouterr().err
     words[words.index("--max-tokens") + 1] = "32"  # too few to tell
     words[words.index("--out") + 1] = str(tmp_path / "few")
-    assert main([*words, "--only-generate"]) == 0
-    assert "completions, at most" not in capsys.readouterr().err
+    assert main(words) == 0
+    assert "at most" not in capsys.readouterr().err
+
+
+def test_other_settings_of_any_variant_are_refused_before_the_first_begins(
+    questions, checkpoint, tmp_path, capsys
+):
+    words = _words(questions, tmp_path, str(checkpoint), benchmarks="math")
+    assert main([*words, "--limit", "1", "--only-generate"]) == 0
+    words = _words(questions, tmp_path, "base", str(checkpoint), benchmarks="math")
+    assert main([*words, "--thinking", "True", "--only-generate"]) == 2
+    assert "was begun with thinking = False" in capsys.readouterr().err
+    assert not (tmp_path / "base" / "math.written.jsonl").exists()
 
 
 def test_a_part_of_a_benchmark_is_generated_with_the_whole(questions, tmp_path):
