@@ -53,14 +53,15 @@ def transfer(
     A run that was stopped goes on where it was.
 
     Args:
-        variants: base, checkpoints (their adapter; the updater is off), null or null:CHECKPOINT
-            (random adapters of the same norms, the control), gold (the reference answers).
+        variants: base, CHECKPOINT or NAME=CHECKPOINT (its adapter; the updater is off), null
+            (random adapters with the norms of each adapter named, the control) or null:NAME (of
+            one), gold (the reference answers).
         benchmarks: math, math-hard, cruxeval-o, cruxeval-i, aime25, aime26, with commas.
         data: folder with math/, aime/, cruxeval/, or hub; default $FOCUS_DATA, else the hub.
         backbone: the language model; default that of the checkpoints, else smollm2-135m.
         max_tokens: cap of a completion.
         thinking: let backbones think that can.
-        null_seeds: random adapters for each null.
+        null_seeds: random adapters for each adapter.
         batch: completions or references at a time; default what fits into memory.
         limit: only the first so many items of each benchmark.
         allow_code: run the programs that CruxEval's verdicts need, in a sandbox.
