@@ -12,7 +12,9 @@ from docs import cli_reference
 from experiments import compared, results_page, stored
 from experiments.stored import RESULTS
 from focus.evaluation.statistics import effect_over_seeds
+from focus.recipes import recipe
 from focus.serialization import FORMAT
+from focus.settings import flag, walk
 from tests import prose
 
 ROOT = Path(__file__).parents[1]
@@ -86,6 +88,14 @@ def test_the_page_on_compatibility_names_the_format():
     page = (DOCS / "compatibility.md").read_text()
     assert f"the format number (now {FORMAT})" in page
     assert f"Format {FORMAT} has" in page
+
+
+def test_the_flags_of_deviations_are_settings_of_a_run():
+    page = (DOCS / "deviations.md").read_text()
+    named = set(re.findall(r"`--([\w.-]+)", page)) - {"protocol"}  # of focus data prepare
+    settings = {flag("", name) for task in ("sudoku", "maze") for name, _, _ in walk(recipe(task))}
+    assert len(named) > 20
+    assert named <= settings
 
 
 def test_sentences_have_the_stored_figures():

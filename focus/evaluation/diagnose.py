@@ -62,6 +62,8 @@ class Diagnosis:
         best, last, count = self.best, self.moments[-1], self.solved.shape[1]
         at_best, at_end = self.solved[self.moments.index(best)], self.solved[-1]
         lost, gained = int((at_best & ~at_end).sum()), int((at_end & ~at_best).sum())
+        if not best.exact:
+            return f"nothing is solved at any K up to {last.step:,}"
         most = f"{100 * best.exact:.1f} % at K = {best.step:,}"
         if last.exact >= best.exact:
             return f"more steps do not hurt: {most} is the best"

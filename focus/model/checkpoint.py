@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from focus.errors import UserError
+from focus.errors import UserError, did_you_mean
 from focus.files import read_object, read_text, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
 from focus.hub import HUB_OWNER, reachable_hub
@@ -154,7 +154,7 @@ def checkpoint_folder(folder: Path) -> Path:
         raise UserError(
             f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one; released and "
             f"here: {', '.join(releases()) or 'none'}; others: {HUB_OWNER}/NAME from the hub, or "
-            "releases/NAME of a checkout"
+            f"releases/NAME of a checkout{did_you_mean(str(folder), releases())}"
         )
     best = find_folder(folder / "best")
     if not (folder / MANIFEST).is_file() and best is not None:
