@@ -13,5 +13,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says first; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class GivenUpError(UserError):
     """A search ended before it knew; its object may be right or wrong."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from focus.data.distinct import PuzzleIndex
 from focus.data.table import Table, read_table
-from focus.errors import UserError
+from focus.errors import UserError, first_line
 from focus.hub import reachable_hub
 from focus.tasks.base import Task
 
@@ -107,9 +107,8 @@ class Hub:
         except EntryNotFoundError as error:
             raise UserError(f"the hub data set {repository} has no {split}.csv") from error
         except (HfHubHTTPError, OSError, ValueError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(
-                f"cannot get {split}.csv of {repository} from the hub ({reason}); "
+                f"cannot get {split}.csv of {repository} from the hub ({first_line(error)}); "
                 "check the name and the connection, or give a folder with --data"
             ) from error
         return read_table(Path(path), task)

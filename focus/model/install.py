@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import torch
 
-from focus.errors import UserError
+from focus.errors import UserError, first_line
 from focus.files import only_one, sha256
 from focus.folders import (
     atomic_folder,
@@ -236,7 +236,7 @@ def _from_hub(name: str, gguf: Gguf, work: Path, say: Callable[[str], None]) -> 
     except Exception as error:  # whatever the HTTP library of the day raises
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         if isinstance(error, LocalEntryNotFoundError):
             reason = "it does not answer"
         raise DownloadError(

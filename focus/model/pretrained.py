@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from focus.errors import UserError
+from focus.errors import UserError, first_line
 from focus.folders import check_folder
 from focus.hub import reachable_hub
 from focus.model.install import INSTALLABLE, SMOLLM2, installed
@@ -176,7 +176,7 @@ def _why_not(name: str, error: Exception) -> str:
             f"the backbone {name!r} is gated: accept its licence at {where}, then log in with "
             "`hf auth login`, or give a folder that holds the model"
         )
-    reason = (text.strip().splitlines() or [type(error).__name__])[0]
+    reason = first_line(error)
     if name.startswith((".", "/", "~")) and not Path(name).is_dir():
         reason = "there is no such folder"
     return (
