@@ -45,10 +45,9 @@ class Hops(nn.Module):
     def _weigh(
         heard: Float[Tensor, "batch tokens slots width"],
         scores: Float[Tensor, "batch tokens slots weights"],
-        present: Bool[Tensor, "shared tokens slots"] | None,
+        present: Bool[Tensor, "shared tokens slots"],
     ) -> Float[Tensor, "batch tokens width"]:
         """The messages weighed by a softmax over those that are there."""
-        if present is not None:
-            scores = scores.masked_fill(~present[..., None], _ABSENT)
+        scores = scores.masked_fill(~present[..., None], _ABSENT)
         weights = scores.softmax(-2).to(heard.dtype)[..., None]
         return (weights * heard.unflatten(-1, (HOP_WEIGHTS, -1))).sum(-3).flatten(-2)

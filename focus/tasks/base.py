@@ -458,10 +458,8 @@ class Task(ABC):
 
     def messages(
         self, h: Float[Tensor, "batch tokens width"], x: Problem
-    ) -> tuple[
-        Float[Tensor, "batch tokens slots width"], Bool[Tensor, "shared tokens slots"] | None
-    ]:
-        """What each token hears of h, and which messages there are (None: all of them).
+    ) -> tuple[Float[Tensor, "batch tokens slots width"], Bool[Tensor, "shared tokens slots"]]:
+        """What each token hears of h, and which messages there are.
 
         By default a message for each relation: the mean of h over the other related tokens.
         """
