@@ -2,8 +2,7 @@
 
 Work is cut into chunks of units; a unit's puzzle depends on (seed, unit) alone. Finished chunks
 are kept in `OUT.parts/` until the file is complete, so that a killed run goes on where it was.
-Puzzles are taken in the order of their units: the result does not depend on which chunk finished
-first.
+Puzzles are taken in the order of their units, whichever chunk was finished first.
 """
 
 import json
