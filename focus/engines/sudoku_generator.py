@@ -174,12 +174,13 @@ def symmetric_ratings(puzzles: np.ndarray, box: int, symmetries: int = _SYMMETRI
 
 
 @njit(nogil=True, cache=True)
-def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
+def _move(puzzle, state, low, high, solutions, workspace, geo, orders):
     """Try to replace `puzzle` by a neighbour rated inside [low, high]; returns its rating or -1."""
     opened = puzzle.copy()
     clues = np.flatnonzero(opened)
     shuffle(state, clues)
-    opened[clues[: 1 + below(state, most)]] = 0
+    below(state, 1)  # a draw without a use; seeds that are published count on it
+    opened[clues[:1]] = 0
     count, _ = search(opened, _SOLUTIONS, solutions, workspace, geo, state)
     if count == _SOLUTIONS:
         return -1.0
@@ -199,7 +200,7 @@ def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
 
 
 @njit(nogil=True, cache=True)
-def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, most, geo, orders):
+def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, geo, orders):
     cells = geo.side * geo.side
     solutions = np.zeros((_SOLUTIONS, cells), np.uint8)
     workspace = new_workspace(geo)
@@ -215,7 +216,7 @@ def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, mo
             while failures < _TRIES and taken < puzzles.shape[1]:
                 failures += 1
                 rating = _move(
-                    current, state, low[band], high[band], most, solutions, workspace, geo, orders
+                    current, state, low[band], high[band], solutions, workspace, geo, orders
                 )
                 if rating < 0:
                     continue
@@ -268,11 +269,11 @@ class SeedBands:
 
 
 def neighbourhood(
-    box: int, seed: int, first_unit: int, count: int, seeds: SeedBands, length: int, most: int = 1
+    box: int, seed: int, first_unit: int, count: int, seeds: SeedBands, length: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Walks from seed puzzles through neighbours rated inside the seed's band.
 
-    A unit is a walk of `length` puzzles, each up to `most` clues away from the one before.
+    A unit is a walk of `length` puzzles, each one clue away from the one before.
     Returns puzzles (units, length, cells) and ratings (units, length), which are -1, with a
     blank puzzle, where a walk could not be continued.
     """
@@ -280,6 +281,6 @@ def neighbourhood(
     ratings = np.full((count, length), -1.0)
     _walks(
         puzzles, ratings, seeds.puzzles, seeds.first, seeds.last, seeds.low, seeds.high,
-        first_unit, seed, most, geometry(box), line_orders(box),
+        first_unit, seed, geometry(box), line_orders(box),
     )  # fmt: skip
     return puzzles, ratings
