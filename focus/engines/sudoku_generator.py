@@ -39,20 +39,20 @@ def _thin(puzzle, state, solutions, workspace, geo):
     clues = np.flatnonzero(puzzle)
     shuffle(state, clues)
     for cell in clues:
-        kept = puzzle[cell]
+        clue = puzzle[cell]
         puzzle[cell] = 0
         if not is_unique(puzzle, solutions, workspace, geo):
-            puzzle[cell] = kept
+            puzzle[cell] = clue
 
 
 @njit(nogil=True, cache=True)
 def _is_minimal(puzzle, solutions, workspace, geo):
     """Whether no clue of a puzzle with one solution can be spared."""
     for cell in np.flatnonzero(puzzle):
-        kept = puzzle[cell]
+        clue = puzzle[cell]
         puzzle[cell] = 0
         unique = is_unique(puzzle, solutions, workspace, geo)
-        puzzle[cell] = kept
+        puzzle[cell] = clue
         if unique:
             return False
     return True
@@ -184,10 +184,10 @@ def _move(puzzle, state, low, high, solutions, workspace, geo, orders):
     count, _ = search(opened, _SOLUTIONS, solutions, workspace, geo, state)
     if count == _SOLUTIONS:
         return -1.0
-    known = solutions[:count].copy()
+    completions = solutions[:count].copy()
     for _ in range(_DRAWS):
         candidate = opened.copy()
-        _add_clues(candidate, state, known, count)
+        _add_clues(candidate, state, completions, count)
         if np.array_equal(candidate, puzzle):
             continue
         rating = _mean_rating(
@@ -250,8 +250,8 @@ class SeedBands:
         cls, puzzles: np.ndarray, box: int, bands: int, like: np.ndarray | None = None
     ) -> "SeedBands":
         """Rate the seeds and put them into bands of the ratings of `like` (default: their own)."""
-        _, found, _ = solve_many(puzzles, box)
-        if not (found == 1).all():
+        _, solution_counts, _ = solve_many(puzzles, box)
+        if not (solution_counts == 1).all():
             raise ValueError("every seed puzzle needs exactly one solution")
         ratings = symmetric_ratings(puzzles, box, symmetries=2)  # enough for a place to start from
         order = np.argsort(ratings, kind="stable")
@@ -261,10 +261,10 @@ class SeedBands:
         low, high = wanted[edges[:-1]], wanted[edges[1:] - 1]
         first = np.searchsorted(ratings, low, side="left")
         last = np.searchsorted(ratings, high, side="right")
-        held = last > first  # a band without a seed cannot be served
+        served = last > first  # a band without a seed cannot be served
         return cls(
             np.ascontiguousarray(puzzles[order], np.uint8),
-            first[held], last[held], low[held], high[held],
+            first[served], last[served], low[served], high[served],
         )  # fmt: skip
 
 

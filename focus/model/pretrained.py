@@ -85,8 +85,8 @@ def public_name(name: str) -> str:
 def random_name(name: str) -> str:
     """The name of random weights in the shape of a model."""
     if f"{_RANDOM}{name}" not in _SHAPES:
-        known = (shape.removeprefix(_RANDOM) for shape in _SHAPES if shape not in TINY)
-        raise UserError(f"the shape of the backbone {name!r} is not known; {', '.join(known)} are")
+        shapes = (shape.removeprefix(_RANDOM) for shape in _SHAPES if shape not in TINY)
+        raise UserError(f"the shape of the backbone {name!r} is not known; {', '.join(shapes)} are")
     return f"{_RANDOM}{name}"
 
 

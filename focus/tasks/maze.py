@@ -530,13 +530,13 @@ class Maze(Task):
             keys, Stream.CORRUPT_4, 1
         )
         path = ((y.path & ~dropped) | detour) ^ flipped
-        astray = torch.where(
+        wrong_parent = torch.where(
             dropped | flipped, (uniform(keys, Stream.CORRUPT_5, self.tokens) * 4).long(), y.parent
         )
         z = torch.cat(
             [
                 (path.float() * 8 - 4)[..., None],
-                functional.one_hot(astray, 4).float() * 8 - 4,
+                functional.one_hot(wrong_parent, 4).float() * 8 - 4,
                 (y.distance.float() / self.channels[2].unit)[..., None],
             ],
             -1,
