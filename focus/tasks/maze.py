@@ -426,14 +426,14 @@ class Maze(Task):
         ]
         if self.answer_features == "logits":
             parts += [z[..., :1] / 8, z[..., 1:5] * x.traversable / 8]
-        elif self.answer_features == "log-probabilities":
+        else:
             path = z[..., :1].clamp(LOG_FLOOR, -LOG_FLOOR)  # log-odds
             parts += [path / 8, parent.clamp(min=LOG_FLOOR) * x.traversable / 8]
         return torch.cat([part.to(z.dtype) for part in parts], -1)
 
     @property
     def feature_width(self) -> int:
-        return 10 + (0 if self.answer_features == "probabilities" else 5)
+        return 15
 
     def _moves(self, z: Float[Tensor, "*lead channels"]) -> Float[Tensor, "*lead"]:
         """Predicted distance from the start, in moves."""
