@@ -22,5 +22,10 @@ def did_you_mean(word: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near and near[0] != word else ""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says first; its kind where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class GivenUpError(UserError):
     """A search ended before it knew; its object may be right or wrong."""

@@ -19,8 +19,7 @@ from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
 from focus.errors import UserError, counted
 from focus.evaluation.controls import adapter_norm, check_control, controlled
-from focus.evaluation.early_stop import check_early_stop
-from focus.evaluation.puzzles import Evaluation, evaluate
+from focus.evaluation.puzzles import Evaluation, check_early_stop, evaluate
 from focus.evaluation.symmetry_retries import check_symmetry_retries, retry_under_symmetries
 from focus.files import check_writable, json_text, write_text
 from focus.folders import MANIFEST

@@ -142,7 +142,7 @@ def _claim(parts: Path, task: Task, spec: GenerationSpec) -> None:
 
 
 def _chunks(task: Task, spec: GenerationSpec, parts: Path) -> Iterator[tuple[Codes, Codes]]:
-    """The chunks in unit spec, computed by a few threads ahead of the reader."""
+    """The chunks in unit order, computed by a few threads ahead of the reader."""
     pool = ThreadPoolExecutor(spec.workers)
     pending: list[Future] = []
     number = 0

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from focus.errors import UserError, did_you_mean
+from focus.errors import UserError, did_you_mean, first_line
 from focus.files import read_object, read_text, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
 from focus.hub import HUB_OWNER, reachable_hub
@@ -261,7 +261,7 @@ def fetch(
             )  # fmt: skip
         return Path(folder)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [""])[0]
+        reason = first_line(error)
         if isinstance(error, LocalEntryNotFoundError):
             reason = "it does not answer, or has no such model"
         raise UserError(
@@ -292,8 +292,7 @@ def push(
             )  # fmt: skip
         return str(commit)
     except (HfHubHTTPError, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"the hub does not take {repository} ({reason}); check the name, the connection and "
-            "`hf auth login`"
+            f"the hub does not take {repository} ({first_line(error)}); check the name, the "
+            "connection and `hf auth login`"
         ) from error

@@ -324,15 +324,13 @@ class Assignment(Task):
         self, z: Float[Tensor, "batch tokens channels"], x: Problem
     ) -> Float[Tensor, "batch tokens features"]:
         probabilities = z.softmax(-1)
-        if self.answer_features == "probabilities":
-            return probabilities
         raw = self.answer_features == "logits"
         logits = z if raw else z.log_softmax(-1).clamp(min=LOG_FLOOR)
         return torch.cat([probabilities, logits / 8], -1)
 
     @property
     def feature_width(self) -> int:
-        return self.classes * (1 if self.answer_features == "probabilities" else 2)
+        return self.classes * 2
 
     def decode(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem

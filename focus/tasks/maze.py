@@ -36,6 +36,8 @@ from focus.tasks.maze_tokens import (
     MazeProblem,
     MazeRows,
     MazeTarget,
+    gather_neighbours,
+    gather_vectors,
     is_route,
     maze_problem,
     open_cells,
@@ -43,7 +45,7 @@ from focus.tasks.maze_tokens import (
     unpack_mazes,
 )
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import Context, constant, gather_neighbours, gather_vectors
+from focus.tasks.records import Context, constant
 
 PATH = 4  # answer code of a path cell
 _FIXED_LOGIT = 8.0  # start and goal are path cells for sure, padding is not
@@ -388,7 +390,7 @@ class Maze(Task):
         self, h: Float[Tensor, "batch tokens width"], x: MazeProblem
     ) -> tuple[Float[Tensor, "batch tokens slots width"], Bool[Tensor, "batch tokens slots"]]:
         """The neighbours themselves, in the order of the directions."""
-        return gather_vectors(h, x.neighbours()), x.traversable
+        return gather_vectors(h, x), x.traversable
 
     # --------------------------------------------------------------- the answer
     def answer_only(self) -> "Maze":
@@ -418,7 +420,7 @@ class Maze(Task):
     ) -> Float[Tensor, "batch tokens features"]:
         """Path and parent probabilities, distance, and the slope of distance to neighbours."""
         moves, parent = self._moves(z), self._parent_log_p(z, x)
-        slope = (moves[..., None] - gather_neighbours(moves, x.neighbours())) / 2
+        slope = (moves[..., None] - gather_neighbours(moves, x)) / 2
         parts = [
             z[..., :1].sigmoid(),
             parent.exp() * x.traversable,
@@ -427,14 +429,14 @@ class Maze(Task):
         ]
         if self.answer_features == "logits":
             parts += [z[..., :1] / 8, z[..., 1:5] * x.traversable / 8]
-        elif self.answer_features == "log-probabilities":
+        else:
             path = z[..., :1].clamp(LOG_FLOOR, -LOG_FLOOR)  # log-odds
             parts += [path / 8, parent.clamp(min=LOG_FLOOR) * x.traversable / 8]
         return torch.cat([part.to(z.dtype) for part in parts], -1)
 
     @property
     def feature_width(self) -> int:
-        return 10 + (0 if self.answer_features == "probabilities" else 5)
+        return 15
 
     def _moves(self, z: Float[Tensor, "*lead channels"]) -> Float[Tensor, "*lead"]:
         """Predicted distance from the start, in moves."""
@@ -450,7 +452,7 @@ class Maze(Task):
     ) -> Float[Tensor, "*lead batch tokens 4"]:
         """log p_parent(j|i) - 0.35 |d_i - d_j - 1| for each direction; very low into walls."""
         moves = self._moves(z)
-        there = gather_neighbours(moves, x.neighbours())
+        there = gather_neighbours(moves, x)
         gap = (moves[..., None] - there - 1).abs()
         scores = self._parent_log_p(z, x) - self.decoder_distance_weight * gap
         return scores.masked_fill(~x.traversable, _MASKED)
@@ -531,13 +533,13 @@ class Maze(Task):
             keys, Stream.CORRUPT_4, 1
         )
         path = ((y.path & ~dropped) | detour) ^ flipped
-        astray = torch.where(
+        wrong_parent = torch.where(
             dropped | flipped, (uniform(keys, Stream.CORRUPT_5, self.tokens) * 4).long(), y.parent
         )
         z = torch.cat(
             [
                 (path.float() * 8 - 4)[..., None],
-                functional.one_hot(astray, 4).float() * 8 - 4,
+                functional.one_hot(wrong_parent, 4).float() * 8 - 4,
                 (y.distance.float() / self.channels[2].unit)[..., None],
             ],
             -1,
@@ -601,7 +603,7 @@ class Maze(Task):
         distance, moves = z[..., 5].float(), self._moves(z)
         target = (y.distance.float() / self.channels[2].unit).expand_as(distance)
         far = functional.smooth_l1_loss(distance, target, reduction="none")
-        there = _pick(gather_neighbours(moves, x.neighbours()), y.parent)
+        there = _pick(gather_neighbours(moves, x), y.parent)
         move = functional.smooth_l1_loss(moves - there, torch.ones_like(moves), reduction="none")
         return (
             self.energy(z, x, y)

@@ -72,7 +72,7 @@ def test_the_vector_of_each_run_is_a_row_of_the_stack(tmp_path):
         assert optimizer.vector.values.untyped_storage().data_ptr() == storage
         for part in optimizer.parts:
             (moved,) = part.optimizers[0].param_groups[0]["params"]
-            assert moved.data_ptr() == part.weights[0].data_ptr()
+            assert moved.data_ptr() == optimizer.vector.values[part.place].data_ptr()
         for name, weight in optimizer.vector.named.items():
             joined = stack.solver.weights[name]
             assert not joined._is_view()  # autocast would convert it at every use
