@@ -1,6 +1,7 @@
 """`focus eval`: rates of a checkpoint."""
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
