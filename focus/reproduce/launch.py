@@ -82,7 +82,8 @@ def run_on_slurm(
         **({"slurm_partition": partition} if partition else {}),
     )  # fmt: skip
     failed: list[str] = []
-    waiting, handed = open_jobs(jobs), {}
+    waiting = open_jobs(jobs)
+    handed: dict[Job, Any] = {}
     while waiting or handed:
         unfinished = {job.name for job in (*waiting, *handed)}
         for job in [job for job in waiting if not unfinished & set(job.after)]:

@@ -10,7 +10,14 @@ from focus.commands.reproduce import duration
 from focus.errors import UserError
 from focus.files import write_text
 from focus.reproduce import plan
-from focus.reproduce.launch import _in_the_queue, _ticket, open_jobs, run_here, run_job, run_on_slurm
+from focus.reproduce.launch import (
+    _in_the_queue,
+    _ticket,
+    open_jobs,
+    run_here,
+    run_job,
+    run_on_slurm,
+)
 from focus.reproduce.plan import NEEDS, SCALES, Job, make_plan
 
 
