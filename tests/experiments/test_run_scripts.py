@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.studies import STUDIES
 from focus import cli
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +58,23 @@ def test_the_commands_of_a_script_take_its_flags(script, tmp_path, monkeypatch, 
         main = cli.main if ours else importlib.import_module(words[2]).main
         with pytest.raises(ReadError):
             main()
+
+
+def test_every_adapter_of_the_sweep_is_measured(tmp_path):
+    called = calls(ROOT / "runs" / "adapter_rates.sh", tmp_path)
+    runs = dict(STUDIES["adapter-rates"].runs(""))
+    for words in (words for words in called if words[:2] == ["focus", "transfer"]):
+        base, *links = words[2 : words.index("--backbone")]
+        assert base == "base"
+        targets = {(tmp_path / link).parent / (tmp_path / link).readlink() for link in links}
+        folder = tmp_path / "runs-out" / "adapter-rates" / "adapters" / ".." / "runs"
+        assert targets == {folder / run / "final" for run in runs}
+
+
+def test_table_1_has_all_of_its_studies(tmp_path):
+    called = calls(ROOT / "runs" / "table1.sh", tmp_path)
+    assert called[-1][:4] == ["python", "-m", "experiments.campaign", "table"]
+    studies = {name for name in STUDIES if name.startswith("table1")}
+    assert set(called[-1][4:]) == studies
+    for part in ("run", "store"):
+        assert {words[4] for words in called if words[3] == part} == studies
