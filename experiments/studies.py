@@ -68,7 +68,7 @@ LANGUAGE_MODEL_CHOICES: dict[str, Change] = {
     "givens-hidden": _task(givens_shown=False),
     "two-grids": _task(grids_in_prompt=2),
 }
-# The paper's rollout of Recurrent has 16 steps, or as many as it is tested with.
+# Recurrent is trained on rollouts of 16 steps; the paper may mean as many as in its test.
 ROLLOUT_CHOICES: dict[str, Change] = {
     "rollout-128": lambda config: replace(config, steps=128),
 }
