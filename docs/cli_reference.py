@@ -35,8 +35,8 @@ SETTINGS = """\
 ## Settings of a run
 
 `focus train RECIPE --help`, here for `sudoku`, the paper's settings. `focus bench train` and
-`focus bench select` take the same settings after their recipe, without `--out` and `--resume`. A
-boolean is given as a word: `--curation.replay-solved True`.
+`focus bench select` take the same settings after their recipe, without `--out`, `--resume` and
+`--minutes`. A boolean is given as a word: `--curation.replay-solved True`.
 """
 
 

@@ -11,6 +11,9 @@ penalty and optimizer alone share their updates (`focus/training/stack.py`), at 
 them. What is tested is the last checkpoint, on all test puzzles and on the validation puzzles; what
 is chosen is chosen on validation puzzles alone. Of the methods only FOCUS is tested at K = 1,024. A
 solver with a language model is also tested with what that says taken away, mixed up or unadapted.
+
+With `--minutes` a call saves all runs when its time is over; the same command goes on. `--portable`
+makes the states small, to go on elsewhere: carry OUT/RUN/last and OUT/RUN/metrics.jsonl.
 `python -m experiments.verdicts` says what the stored bits mean for the paper's claims.
 """
 
@@ -39,16 +42,19 @@ from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.controls import CONTROLS, controlled
 from focus.evaluation.puzzles import evaluate
-from focus.files import parse_object, read_object, read_text, write_text
+from focus.files import parse_object, read_object, read_text, sha256, write_text
+from focus.folders import MANIFEST
 from focus.model.base import Model
 from focus.model.checkpoint import load_weights, save_model
 from focus.model.solver import Solver
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import Trainer
 from focus.training.stack import Stack, why_not_stackable
+from focus.training.time_limit import TimeLimit, time_limit
 
 LONGEST = 1024  # K that only FOCUS is tested at
 START = "start.json"  # in a run's folder: what it began with
+TESTED = "tested.json"  # and its tests so far, until run.json has them all
 STEPS = {"sudoku": (16, 32, 64, 128, 256, LONGEST), "maze": (8, 16, 32, 64, 256, LONGEST)}
 
 
@@ -67,8 +73,11 @@ def groups(runs: dict[str, RunConfig], most: int) -> list[dict[str, RunConfig]]:
     return result
 
 
-def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[str]) -> None:
-    """Train a group and test each of its runs."""
+def train(
+    group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[str],
+    is_over: TimeLimit,
+) -> str | None:  # fmt: skip
+    """Train a group and test each of its runs; where they stand when the time is over before."""
     begun = time.monotonic()
 
     def report(update: int, lines: list[dict]) -> None:
@@ -84,17 +93,24 @@ def train(group: dict[str, RunConfig], out: Path, device: str, splits: Sequence[
     first = next(iter(group.values()))
     if not why_not_stackable(first, first):
         stack = Stack(folders, device)
-        stack.run(report)
+        stack.run(report, is_over)
         trainers = stack.trainers
     else:
         trainers = []
         for folder, config in folders.items():
             trainer = Trainer(config, folder, device)
             trainer.resume()
-            trainer.run(lambda update, line: report(update, [line]))
+            trainer.run(lambda update, line: report(update, [line]), is_over)
             trainers.append(trainer)
-    for name, trainer in zip(group, trainers, strict=True):
-        test(trainer, out / name, splits)
+    last = min(trainer.update for trainer in trainers)
+    stand = f"at update {last:,} of {first.optimizer.updates:,}"
+    if any(trainer.goes_on for trainer in trainers):
+        return stand
+    for number, (name, trainer) in enumerate(zip(group, trainers, strict=True), 1):
+        done = test(trainer, out / name, splits, is_over)
+        if not done or (number < len(group) and is_over()):
+            return f"{stand}, with tests left"
+    return None
 
 
 def note_start(folder: Path, config: RunConfig, together: int) -> None:
@@ -115,33 +131,67 @@ def note_start(folder: Path, config: RunConfig, together: int) -> None:
         )
 
 
-def test(trainer: Trainer, folder: Path, splits: Sequence[str]) -> None:
-    """Store the last weights, averaged where the run averages, and which puzzles they solve."""
-    config = trainer.config
+def test(trainer: Trainer, folder: Path, splits: Sequence[str], is_over: TimeLimit) -> bool:
+    """Store the last weights, averaged where the run averages, and which puzzles they solve.
+
+    Each split and control is stored when it is done: a test that was killed goes on. False when the
+    time is over before the last of them.
+    """
     load_weights(trainer.model, trainer.step_runner.optimizer.average, folder)
     save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
-    figures: dict = {
+    weights = sha256(folder / "final" / MANIFEST)
+    figures = _tested(folder, weights)
+    parts = {name: _test_split for name in splits if name not in figures}
+    if "test" in splits:
+        done = figures.get("controls", {})
+        controls = (name for name in _controls(trainer.model) if name not in done)
+        parts |= dict.fromkeys(controls, _test_control)
+    for number, (name, measure) in enumerate(parts.items()):
+        if number and is_over():
+            return False
+        with torch.compiler.set_stance("force_eager"):
+            measure(trainer, name, figures, folder.name)
+        tested = {"weights": weights, "figures": figures}
+        write_text(folder / TESTED, json.dumps(tested) + "\n")
+    config = trainer.config
+    about = {
         "method": config.method, "seed": config.seed, "updates": config.optimizer.updates,
         **read_object(folder / START),
     }  # fmt: skip
-    every = tuple(sorted({config.eval_steps, *STEPS[config.task.name]}))  # One-step: K = 1 too
-    with torch.compiler.set_stance("force_eager"):
-        for split in splits:
-            to_the_end = split != "test" or config.method == "focus"
-            steps = [k for k in every if to_the_end or k != LONGEST]
-            table: Table = getattr(trainer.splits, split)
-            results = evaluate(trainer.model, table, steps)
-            figures[split] = {str(result.steps): pack(result.exact) for result in results}
-            figures[f"n_{split}"] = len(table)
-            rates = [f"{result.steps}: {100 * result.exact.mean():.1f}" for result in results]
-            print(f"{folder.name:28} {split:10} {'  '.join(rates)}", flush=True)
-        for control in _controls(trainer.model) if "test" in splits else ():
-            with controlled(trainer.model, control):
-                (result,) = evaluate(trainer.model, trainer.splits.test, config.eval_steps)
-            figures.setdefault("controls", {})[control] = pack(result.exact)
-            rate = 100 * result.exact.mean()
-            print(f"{folder.name:28} {control:10} {result.steps}: {rate:.1f}", flush=True)
-    write_text(folder / "run.json", json.dumps(figures) + "\n")
+    write_text(folder / "run.json", json.dumps(about | figures) + "\n")
+    (folder / TESTED).unlink(missing_ok=True)
+    return True
+
+
+def _tested(folder: Path, weights: str) -> dict:
+    """What a call before has tested of the same weights.
+
+    A run that went on from a portable state has slightly others.
+    """
+    path = folder / TESTED
+    stored = read_object(path) if path.exists() else {}
+    return stored["figures"] if stored.get("weights") == weights else {}
+
+
+def _test_split(trainer: Trainer, split: str, figures: dict, run: str) -> None:
+    config = trainer.config
+    every = sorted({config.eval_steps, *STEPS[config.task.name]})  # One-step: K = 1 too
+    to_the_end = split != "test" or config.method == "focus"
+    steps = [k for k in every if to_the_end or k != LONGEST]
+    table: Table = getattr(trainer.splits, split)
+    results = evaluate(trainer.model, table, steps)
+    figures[split] = {str(result.steps): pack(result.exact) for result in results}
+    figures[f"n_{split}"] = len(table)
+    rates = [f"{result.steps}: {100 * result.exact.mean():.1f}" for result in results]
+    print(f"{run:28} {split:10} {'  '.join(rates)}", flush=True)
+
+
+def _test_control(trainer: Trainer, control: str, figures: dict, run: str) -> None:
+    with controlled(trainer.model, control):
+        (result,) = evaluate(trainer.model, trainer.splits.test, trainer.config.eval_steps)
+    figures.setdefault("controls", {})[control] = pack(result.exact)
+    rate = 100 * result.exact.mean()
+    print(f"{run:28} {control:10} {result.steps}: {rate:.1f}", flush=True)
 
 
 def _controls(model: Model) -> tuple[str, ...]:
@@ -155,6 +205,7 @@ def run(words: argparse.Namespace) -> None:
     """All runs of a study that are not finished yet."""
     if words.together < 1:
         raise UserError(f"--together takes a number from 1, not {words.together}")
+    is_over = time_limit(words.minutes)
     device, _ = this_device()
     study = STUDIES[words.study]
     if words.updates is not None:
@@ -165,12 +216,21 @@ def run(words: argparse.Namespace) -> None:
     asked = [name for name in every if not words.only or any(one in name for one in words.only)]
     if not asked:
         raise UserError(f"--only {' '.join(words.only)}: the runs are {', '.join(every)}")
-    runs = {name: every[name] for name in asked if not (words.out / name / "run.json").exists()}
-    for group in groups(runs, words.together):
-        print("together:", ", ".join(group), flush=True)
-        train(group, words.out, device, study.splits)
-        torch.compiler.reset()
-        gc.collect()
+    runs = {name: replace(every[name], portable=words.portable) for name in asked}
+    unfinished = [  # grouped before: what is finished must not bring others into a group
+        {n: config for n, config in group.items() if not (words.out / n / "run.json").exists()}
+        for group in groups(runs, words.together)
+    ]
+    for number, group in enumerate(filter(None, unfinished)):
+        stand = f"before {next(iter(group))} begins" if number and is_over() else None
+        if stand is None:
+            print("together:", ", ".join(group), flush=True)
+            stand = train(group, words.out, device, study.splits, is_over)
+            torch.compiler.reset()
+            gc.collect()
+        if stand is not None:
+            print(f"the time is over {stand}; the same command goes on", flush=True)
+            break
 
 
 def stored(study: str) -> Path:
@@ -261,6 +321,8 @@ def main() -> None:
     trained.add_argument("--data", required=True)
     trained.add_argument("--updates", type=int, help="fewer than the study's, to try it out")
     trained.add_argument("--only", nargs="*", help="runs whose names have one of these parts")
+    trained.add_argument("--minutes", type=float, help="then save all runs and end")
+    trained.add_argument("--portable", action="store_true", help="small states, to be carried")
     trained.set_defaults(call=run)
     for part in (listed, trained):
         part.add_argument("--together", type=int, default=20, help="runs in a stack, at most")

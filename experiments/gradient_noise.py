@@ -55,9 +55,9 @@ class Gradients:
 
     def of(self, number: int, scale: float) -> Tensor:
         """The gradient of a batch as one vector."""
-        weights = self.trainer.step_runner.optimizer.weights()
-        found = torch.autograd.grad(self.loss(number, scale), weights)
-        return torch.cat([part.flatten() for part in found])
+        weights = self.trainer.step_runner.optimizer.vector.named.values()
+        gradients = torch.autograd.grad(self.loss(number, scale), tuple(weights))
+        return torch.cat([gradient.flatten() for gradient in gradients])
 
     def study(self, batches: int) -> dict:
         """Norms and cosines of every scale."""

@@ -76,7 +76,7 @@ class OneStep:
                 self.solver.updater.initial(x), self.solver.encode(x), x, K_p,
                 keep={*steps, *(t + h for t in steps)},
             )  # fmt: skip
-            z_t, z_h = (torch.stack([tau.kept[t + d].z for t in steps]) for d in (0, h))
+            z_t, z_h = (torch.stack([tau.states[t + d].z for t in steps]) for d in (0, h))
             before, after = task.energy(z_t, x, y), task.energy(z_h, x, y)
             eligible = task.eligible(
                 exact_at=task.exact(z_t, x, y), exact_after=task.exact(z_h, x, y),
@@ -85,7 +85,7 @@ class OneStep:
         curation = config.curation
         defect = contraction_defect(before, after, h, curation.rho, curation.epsilon)
         # s_0 is a view of a weight, which steps change.
-        states = [tau.kept[t].detach().map(torch.clone) for t in steps]
+        states = [tau.states[t].detach().map(torch.clone) for t in steps]
         return Pool(batch, steps, states, before, defect, eligible)
 
     @torch.no_grad()

@@ -11,6 +11,13 @@ from focus.report.plots import PALETTE
 
 _SOLVERS = ("sudoku-none", "sudoku-trm")
 _PUBLISHED_TRM = (16, 87.4)  # steps and exact, from 1,000 puzzles (arXiv 2510.04871)
+# Exact rates of others, each on test puzzles of its own; they do not say the operations.
+_PEERS = {
+    "SiC, one rollout": 96.9,
+    "InfiLoop, one rollout": 97.9,
+    "Sotaku, one rollout": 99.1,
+    "EqR, restarts": 99.8,
+}
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,12 @@ def draw(axis: Axes) -> None:
         steps * _billions("sudoku-trm"), 100 - exact, "x", color="black",
         label="TRM as published, from 1,000 puzzles",
     )  # fmt: skip
+    for name, rate_of_peer in _PEERS.items():
+        axis.axhline(100 - rate_of_peer, color="0.6", lw=0.7, ls=":")
+        axis.annotate(
+            name, (0.01, 100 - rate_of_peer), xycoords=("axes fraction", "data"), fontsize=5,
+            va="bottom", color="0.35",
+        )  # fmt: skip
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_xlabel("billion operations a puzzle, on average")

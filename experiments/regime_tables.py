@@ -91,6 +91,48 @@ def factors(study: str = "primary") -> str:
     return _effects(effects, *_tested(study))
 
 
+def chosen_steps() -> str:
+    """K chosen on validation puzzles at full length, and FOCUS over the others at the longest K.
+
+    As registered beside the primary endpoint. Only FOCUS was tested at every K.
+    """
+    by_method: dict[str, list[dict]] = {}
+    for run in stored_results("campaign-primary")["runs"].values():
+        by_method.setdefault(run["method"], []).append(run)
+
+    def rates(runs: list[dict], split: str, k: str) -> list[float]:
+        return [unpack(run[split][k], run[f"n_{split}"]).mean() for run in runs]
+
+    def at_longest(method: str) -> Seeds:
+        return {
+            run["seed"]: {1024: unpack(run["validation"]["1024"], run["n_validation"])}
+            for run in by_method[method]
+        }
+
+    steps = ("128", "256", "1024")
+    shown = [f"K = {int(k):,}" for k in steps]
+    rows = [["method", "seeds", *shown, "K chosen", "test at that K", "FOCUS minus it"]]
+    for method, runs in by_method.items():
+        best = [max(run["validation"], key=lambda k: rates([run], "validation", k)) for run in runs]
+        tested = [
+            unpack(run["test"][k], run["n_test"]).mean()
+            for run, k in zip(runs, best, strict=True)
+            if k in run["test"]
+        ]
+        effect = "–"
+        if method != "focus":
+            own, other = at_longest("focus"), at_longest(method)
+            seeds = sorted(own.keys() & other.keys())
+            pair = (np.stack([side[seed][1024] for seed in seeds]) for side in (own, other))
+            effect = points(*effect_over_seeds(*pair)[:3])
+        chosen = ", ".join(f"{int(k):,}" for k in sorted(set(best), key=int))
+        rows.append([
+            method, str(len(runs)), *(spread(rates(runs, "validation", k)) for k in steps),
+            chosen, spread(tested) if tested else "–", effect,
+        ])  # fmt: skip
+    return markdown(rows)
+
+
 def secondary(study: str) -> str:
     """FOCUS above every other method of a secondary study."""
     bits, untaught = (stored_bits(f"campaign-{study}{end}") for end in ("", "-untaught"))

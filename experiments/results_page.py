@@ -181,7 +181,10 @@ _PEERS = {
     "Sotaku, second version, one rollout, K = 1,024 (github.com/chenglou/sotaku)": (
         "2.7 million", "99.1 (25,000 puzzles of its own)", "–"),
     "InfiLoop, one rollout": ("1,000", "97.9", "87.4"),
+    "Probabilistic TRM, 87.4 without its noise, many rollouts (arXiv 2605.19943)": (
+        "1,000", "98.75", "–"),
     "SiC, one rollout (arXiv 2601.19085)": ("1,000", "96.9", "–"),
+    "Augmented HRM, many rollouts of several nets (arXiv 2601.10679)": ("1,000", "96.9", "–"),
     "Attractor Models (arXiv 2605.12466)": ("1,000", "91.4", "93.1"),
     TRM: ("1,000", "87.4", "85.3"),
     "HRM, its authors (arXiv 2506.21734)": ("1,000", "55", "74.5"),
@@ -336,7 +339,8 @@ _OF_A_FILE: dict[str, tuple[Callable[[Any], str], str]] = {
 _OTHERS = (
     summary, peers, sudoku, maze, maze_paths, maze_larger, changes, controls, with_and_without,
     methods, method_paths, operations.operations,
-    regime.choices, regime.long_rollouts, regime.factors, regime.secondary, regime.small_mazes,
+    regime.choices, regime.long_rollouts, regime.factors, regime.chosen_steps, regime.secondary,
+    regime.small_mazes,
     regime.memorised, regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks,
     speed.selection, speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends,
     transfer.transfer_bits, transfer.harness,

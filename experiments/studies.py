@@ -5,8 +5,9 @@ A study is a recipe, a number of updates, methods and seeds; a choice changes on
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
+from focus.curation.config import ReplayMethod
 from focus.recipes import recipe
 from focus.recipes.trm import with_carried_replay
 from focus.training.config import DeepSupervisionConfig, RunConfig, TextKLConfig
@@ -117,13 +118,14 @@ def _carried(config: RunConfig) -> RunConfig:
     return with_carried_replay(carried, config.replay.method)
 
 
-def _late_windows(config: RunConfig) -> RunConfig:
-    """A seventh of the batches learns 16 steps after 32 to 256, drawn at random, and no others.
+def _late_windows(method: ReplayMethod, config: RunConfig) -> RunConfig:
+    """A seventh of the batches learns 16 steps after 32 to 256, chosen by a method, and no others.
 
-    After Sotaku (github.com/chenglou/sotaku), whose long rollouts this makes stable.
+    After Sotaku (github.com/chenglou/sotaku), which draws them at random, and whose long rollouts
+    this makes stable.
     """
     replay = replace(
-        config.replay, method="random", start=0.1, stages=((1.0, 272, 16),), weight=1.0,
+        config.replay, method=method, start=0.1, stages=((1.0, 272, 16),), weight=1.0,
         probability=(0.15, 0.15), base_always=False,
     )  # fmt: skip
     curation = replace(config.curation, candidates=(32, 64, 128, 256), beta=0.0)
@@ -139,7 +141,7 @@ THOUSAND_CHOICES: dict[str, Change] = {
     "thousand-hints": _all(_few, _hints(4)),
     "thousand-hints-8": _all(_few, _hints(8)),
     "thousand-hints-carried": _all(_few, _hints(4), _carried),
-    "thousand-hints-decay-0.05": _all(_few, _hints(4), _optimizer(weight_decay=0.05)),
+    "thousand-hints-decay-0.3": _all(_few, _hints(4), _optimizer(weight_decay=0.3)),
     "thousand-hints-regularised": _all(_few, _hints(4), _REGULARISED),
 }
 # What helps where puzzles abound?
@@ -147,7 +149,10 @@ ALL_PUZZLES_CHOICES: dict[str, Change] = {
     "all-puzzles": lambda config: config,
     "all-puzzles-hints": _hints(4),
     "all-puzzles-dropout-0.1": _updater(dropout=0.1),
-    "all-puzzles-late-windows": _late_windows,
+    # Each puzzle as often as any other: 1,000 of 100,044 come from train.
+    "all-puzzles-even-share": lambda config: replace(config, train_share=0.01),
+    "all-puzzles-late-windows": partial(_late_windows, "random"),
+    "all-puzzles-late-frontier": partial(_late_windows, "focus"),
 }
 
 

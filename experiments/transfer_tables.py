@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from experiments.stored import markdown, stored_results
+from experiments.stored import RESULTS, markdown, stored_results
 from focus.evaluation.transfer import AVERAGED, BENCHMARKS, likelihood
 from focus.evaluation.transfer.compare import FLOOR
+from focus.model.install import INSTALLABLE
 
 
 def harness() -> str:
@@ -20,7 +21,11 @@ def harness() -> str:
     return markdown(rows)
 
 
-_TITLES = {"smollm2-135m": "SmolLM2-135M", "qwen2.5-coder-0.5b": "Qwen2.5-Coder-0.5B"}
+# What language models are called: as on the hub, where each is one that follows instructions.
+_TITLES = {
+    name: gguf.hub_id.partition("/")[2].removesuffix("-Instruct")
+    for name, gguf in INSTALLABLE.items()
+}
 
 
 def _transfer_rows(backbone: str) -> dict[str, list[list[dict]]]:
@@ -78,6 +83,8 @@ def transfer_bits() -> str:
     """Bits of reference texts, of every backbone that was measured."""
     rows = []
     for backbone in _TITLES:
+        if not (RESULTS / f"transfer-bits-{backbone}.json").exists():
+            continue
         head, *more = likelihood.rows(stored_results(f"transfer-bits-{backbone}"))
         rows += [] if rows else [["language model", *head]]
         rows += [[backbone, *cells] for cells in more]

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from focus.commands.dispatch import run_command
-from focus.errors import UserError, counted
+from focus.errors import UserError, counted, did_you_mean
 from focus.trust import FLAG, remote_code
 
 _STOPPED = 130  # exit code after Ctrl-C, as shells have it
@@ -137,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         return int(stop.code or 0)  # --help
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "allocate memory" not in str(error):
+        full = any(words in str(error) for words in ("allocate memory", "out of memory"))
+        if isinstance(error, RuntimeError) and not full:
             raise
         print(
             f"focus {name}: this takes more memory than there is; choose smaller sizes",
@@ -236,8 +237,10 @@ def _no_command(words: Sequence[str]) -> int:
     groups = {command.split()[0] for command in COMMANDS}
     inside = [c for c in COMMANDS if words and c.split()[0] == words[0] and words[0] in groups]
     if not wants_help and not (inside and set(words[1:]) <= {"-h", "--help"}):
-        near = ", ".join(inside or COMMANDS)
-        print(f"focus: no command {' '.join(words[:2])!r}; commands: {near}", file=sys.stderr)
+        near, asked = ", ".join(inside or COMMANDS), " ".join(words[: 2 if inside else 1])
+        meant = did_you_mean(asked, inside or COMMANDS)
+        said = " ".join(words[:2])
+        print(f"focus: no command {said!r}; commands: {near}{meant}", file=sys.stderr)
         return 2
     print("usage: focus COMMAND [flags]; focus COMMAND --help explains a command")
     print("try:   focus solve --example extreme --checkpoint sudoku-none --watch")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from focus.errors import UserError
+from focus.errors import UserError, first_line
 
 WARM_UPS = 2  # eager runs before a recording, which settle what libraries allocate
 
@@ -58,9 +58,8 @@ class Graphs:
         try:
             graph = record(work, self._pool)
         except RuntimeError as error:
-            reason = str(error).strip().splitlines()[0]
             raise UserError(
-                f"an update of this run cannot be recorded as a CUDA graph ({reason}); "
+                f"an update of this run cannot be recorded as a CUDA graph ({first_line(error)}); "
                 "--capture False runs it as it is, slower"
             ) from error
         with torch.no_grad():

@@ -41,8 +41,8 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         for path in files:
             usual_mode(path)
         # A README is for people, who may add to it.
-        kept = [path for path in files if path.name != "README.md"]
-        hashes = {path.relative_to(fresh).as_posix(): sha256(path) for path in kept}
+        hashed = [path for path in files if path.name != "README.md"]
+        hashes = {path.relative_to(fresh).as_posix(): sha256(path) for path in hashed}
         write_text(fresh / MANIFEST, json.dumps(hashes, indent=1) + "\n")
         if folder.exists():
             shutil.rmtree(stale, ignore_errors=True)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from focus.errors import UserError
 
@@ -67,6 +67,8 @@ class Share(Range):
         return f"is a share {ends}, not {value}"
 
 
+Weight = Annotated[float, AtLeast(0)]  # of a term of a loss
+
 # The same seeds everywhere: random draws use 32 bits of them.
 SEEDS = AtLeast(0, 2**32 - 1)
 
@@ -97,12 +99,17 @@ class Settings:
         cls._section = section
 
     def __post_init__(self) -> None:
-        for name, markers in _markers(type(self)).items():
-            value = getattr(self, name)
-            for marker in markers:
-                for one in value if isinstance(value, tuple) else (value,):
-                    if isinstance(marker, Range) and (wrong := marker.refusal(one)):
-                        raise UserError(f"{flag(self._section, name)} {wrong}")
+        check_ranges(self, self._section)
+
+
+def check_ranges(group: Any, section: str) -> None:
+    """Refuse values outside the ranges at the fields of a group."""
+    for name, markers in _markers(type(group)).items():
+        value = getattr(group, name)
+        for marker in markers:
+            for one in value if isinstance(value, tuple) else (value,):
+                if isinstance(marker, Range) and (wrong := marker.refusal(one)):
+                    raise UserError(f"{flag(section, name)} {wrong}")
 
 
 def flag(section: str, name: str) -> str:

@@ -17,12 +17,10 @@ python -m experiments.campaign run $name --data "$FOCUS_DATA" --together 1 --out
 python -m experiments.campaign store $name --out "$out/runs"
 
 # The last checkpoints, which the campaign has tested, under the names of their choices.
-mkdir -p "$out/adapters"
 set -- base
 for choice in adapter-rate-1e-05 adapter-rate-2e-05 adapter-rate-5e-05 adapter-rate-0.0001 \
     adapter-rate-0.0002 adapter-rate-0.0001-text-kl-0.1 adapter-rate-0.0001-text-kl-1; do
-    ln -sfn "../runs/$choice-focus-1/final" "$out/adapters/$choice"
-    set -- "$@" "$out/adapters/$choice"
+    set -- "$@" "$choice=$out/runs/$choice-focus-1/final"
 done
 focus transfer "$@" --backbone $backbone --bits --benchmarks math,cruxeval-o --out "$out/bits"
 python -m experiments.transfer_bits "$out/bits" transfer-bits-$name

@@ -6,10 +6,11 @@
 #
 # What decides most comes first. Runs with a language model are trained one after the other: a stack
 # of them is hardly faster. Each study is stored in docs/results when its runs have ended. Run it
-# again after a kill: finished runs are not repeated, the one that was cut off goes on.
+# again after a kill: finished runs are not repeated, the one that was cut off goes on. Then
+# runs/transfer_adapters.sh measures the adapters on mathematics and code.
 set -eu
 : "${FOCUS_DATA:?names the folder with sudoku-extreme and maze-hard}"
-out=${1:-runs-out/table1}
+out=${1:-runs-out}
 here=$(dirname "$0")
 
 campaign() {

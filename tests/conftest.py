@@ -47,6 +47,8 @@ SLOW = (
     "evaluation/transfer/test_likelihood.py::test_bits_of_a_real_model",
     "evaluation/transfer/test_likelihood.py::test_completions_and_bits",
     "evaluation/transfer/test_run.py",
+    "experiments/test_campaign.py::test_a_call_whose_time",
+    "experiments/test_campaign.py::test_kill_9",
     "export/test_onnx.py",
     "export/test_page.py",
     "model/test_install.py",

@@ -1,5 +1,6 @@
 """What the sentences of README and RESULTS must say, made from the stored figures."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,14 @@ from experiments.results_page import curve
 from experiments.stored import points as with_interval
 from experiments.stored import stored_results, unpack
 from experiments.studies import STUDIES
-from focus.evaluation.statistics import effect_over_seeds
+from focus.evaluation.statistics import effect_over_seeds, student_quantile
 from focus.model.solver import Solver
 from focus.report import paper
 
 EVERY_KIND = ("none", "smollm2", "trm")
 ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
+TRAIN = ROOT / "docs" / "tutorials" / "train.md"
 DEVIATIONS = ROOT / "docs" / "deviations.md"
 METHODS, SUDOKU, SPEED = (
     ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku", "speed")
@@ -156,6 +158,14 @@ def without_the_first(worse: str, unit: str = "") -> str:
     return gain(one, other, unit)
 
 
+def mean_of_seeds(shares: Iterable[float]) -> str:
+    """The 95 % interval of a mean over seeds, by Student's t."""
+    rates = 100 * np.array(list(shares))
+    error = rates.std(ddof=1) / np.sqrt(len(rates))
+    reach = student_quantile(0.975, len(rates) - 1) * error
+    return f"[{rates.mean() - reach:.1f}, {rates.mean() + reach:.1f}]"
+
+
 def effect(what: str, task: str) -> float:
     effects = {(v.claim.what, v.claim.task): v.effect for v in verdicts.verdicts()}
     return 100 * effects[what, task]
@@ -214,6 +224,17 @@ def gained_without_loss(after: int) -> int:
     rows = stored_results("diagnosis-primary-focus-3")["results"]
     assert not any(row["lost"] for row in rows)
     return sum(row["gained"] for row in rows if row["step"] > after)
+
+
+def collapsing(feature: str = "-logits") -> str:
+    """What the diagnosed `mini-sudoku` solves after few, some and all steps."""
+    stored = stored_results(f"diagnosis-mini-sudoku{feature}")
+    exact = {row["step"]: 100 * row["exact"] for row in stored["results"]}
+    assert exact[3] == 100, "all of them"
+    return (
+        f"all {stored['n']} test puzzles after 3 steps, {exact[48]:.1f} % after 48 and"
+        f" {exact[1024]:.1f} % after 1,024"
+    )
 
 
 def over(one: dict[int, float], other: dict[int, float]) -> list[float]:
@@ -353,11 +374,15 @@ def words() -> list[tuple[Path, str]]:
                   f" {float(published) - 100 * np.mean(list(focus.values())):.1f} points below"),
         (METHODS, f"no solved puzzle is lost up to K = 1,024, and {gained_without_loss(16)} are"
                   " gained after K = 16"),
+        (TRAIN, f"It solves {collapsing()}"),
         (README, f"The paper has {published} %"),
         (RESULTS, f"solves {full} % unscaled (three seeds; Random with one seed"
                   f" {span(full_length('primary-unscaled', 'random').values(), 100)} %)"),
         (RESULTS, f"and {scaled} % scaled (five seeds,"
                   f" {100 * np.mean(list(focus.values())):.1f} in the mean)"),
+        (RESULTS, f"of that mean over the seeds is {mean_of_seeds(focus.values())}"),
+        (RESULTS, "which is 1,024 in every seed, "
+                  f"{100 * np.mean(list(full_length('primary', steps=1024).values())):.1f} %"),
         (RESULTS, f"{longest} % are solved at K = 1,024"),
         (RESULTS, f"where all solve {level} %"),
         (RESULTS, f"ahead of Random by {points('focus', 'random', 32):.1f} points at K = 32 and"

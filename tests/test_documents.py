@@ -12,7 +12,9 @@ from docs import cli_reference
 from experiments import compared, results_page, stored
 from experiments.stored import RESULTS
 from focus.evaluation.statistics import effect_over_seeds
+from focus.recipes import recipe
 from focus.serialization import FORMAT
+from focus.settings import flag, walk
 from tests import prose
 
 ROOT = Path(__file__).parents[1]
@@ -88,6 +90,14 @@ def test_the_page_on_compatibility_names_the_format():
     assert f"Format {FORMAT} has" in page
 
 
+def test_the_flags_of_deviations_are_settings_of_a_run():
+    page = (DOCS / "deviations.md").read_text()
+    named = set(re.findall(r"`--([\w.-]+)", page)) - {"protocol"}  # of focus data prepare
+    settings = {flag("", name) for task in ("sudoku", "maze") for name, _, _ in walk(recipe(task))}
+    assert len(named) > 20
+    assert named <= settings
+
+
 def test_sentences_have_the_stored_figures():
     for page, sentence in prose.words():
         assert sentence in " ".join(page.read_text(encoding="utf-8").split()), page.name
@@ -97,6 +107,16 @@ def test_what_is_called_close_is_close():
     for task, steps in (("sudoku", 128), ("maze", 16)):
         gap = 100 * abs(prose.rate(f"{task}-none", steps) - prose.rate(f"{task}-smollm2", steps))
         assert round(gap, 1) <= 0.5, "README and RESULTS: within half a point"
+
+
+def test_the_diagnosed_solvers_do_what_the_tutorial_says():
+    rows = {name: stored.stored_results(f"diagnosis-mini-sudoku{name}") for name in ("", "-logits")}
+    assert rows[""]["verdict"].startswith("more steps do not hurt")
+    assert rows["-logits"]["verdict"].startswith("more steps hurt")
+    kept, collapsed = (rows[name]["results"] for name in ("", "-logits"))
+    assert all(row["exact"] == 1 for row in kept if row["step"] >= 3)
+    assert max(kept[-1]["mean"]["class"], collapsed[-1]["mean"]["class"]) < -9
+    assert kept[-1]["moved"] < 0.005 < 0.1 < collapsed[-1]["moved"]
 
 
 def test_the_frontier_is_ahead_of_random_states_in_every_seed():

@@ -65,7 +65,7 @@ def diagnose_(
 def _table(diagnosis: Diagnosis, title: str) -> TextTable:
     channels = list(diagnosis.moments[0].mean)
     text = TextTable(title=title, box=None, padding=(0, 1, 0, 0))
-    headings = ["K", "exact", "gained", "lost", "energy", "sure", "bound", "moved", "u moved"]
+    headings = ["K", "exact", "gained", "lost", "energy", "sure", "bound", "moved", "u", "u moved"]
     for name in channels:
         headings += [f"mean {name}", f"spread {name}"]
     for heading in headings:
@@ -74,7 +74,7 @@ def _table(diagnosis: Diagnosis, title: str) -> TextTable:
         cells = [
             str(one.step), f"{100 * one.exact:.1f}", str(one.gained), str(one.lost),
             f"{one.energy:.2f}", f"{one.confidence:.2f}", f"{one.at_bounds:.2f}",
-            f"{one.moved:.2f}", f"{one.memory_moved:.2f}",
+            f"{one.moved:.2f}", f"{one.memory:.2f}", f"{one.memory_moved:.2f}",
         ]  # fmt: skip
         for name in channels:
             cells += [f"{one.mean[name]:.1f}", f"{one.spread[name]:.1f}"]

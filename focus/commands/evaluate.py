@@ -17,10 +17,9 @@ from focus.commands.threads import use_idle_cores
 from focus.data.sources import File, Source, open_source
 from focus.data.splits import SPLITS, load_split
 from focus.data.table import Table, side_of_file
-from focus.errors import UserError
+from focus.errors import UserError, counted
 from focus.evaluation.controls import adapter_norm, check_control, controlled
-from focus.evaluation.early_stop import check_early_stop
-from focus.evaluation.puzzles import Evaluation, evaluate
+from focus.evaluation.puzzles import Evaluation, check_early_stop, evaluate
 from focus.evaluation.symmetry_retries import check_symmetry_retries, retry_under_symmetries
 from focus.files import check_writable, json_text, write_text
 from focus.folders import MANIFEST
@@ -74,6 +73,8 @@ def load_puzzles(
 
     A file is taken whole, unless the checkpoint was trained on a part of it.
     """
+    if data == "":
+        raise UserError("--data names no puzzles; leave it out for those of training")
     source = open_source(data or _training_source(config))
     if isinstance(source, File) and not _is_one_of(source.path, [config.data]):
         seen = _is_one_of(source.path, config.more_data)
@@ -85,8 +86,9 @@ def load_puzzles(
 
 def eval_(
     checkpoint: CheckpointWord, task: str | None = None, data: str | None = None,
-    split: str = "test", steps: str = "", early_stop: bool = False, symmetry_retries: int = 0,
-    limit: int | None = None, control: str = "none", out: str | None = None, json: bool = False,
+    split: str = "test", steps: str | None = None, early_stop: bool = False,
+    symmetry_retries: int = 0, limit: int | None = None, control: str = "none",
+    out: str | None = None, json: bool = False,
 ) -> None:  # fmt: skip
     """Exact rate of a checkpoint, with intervals, at one or more numbers of steps.
 
@@ -109,7 +111,7 @@ def eval_(
         out: folder for all answers and rates, for focus report.
         json: print one JSON object instead of a table.
     """
-    numbers = _numbers(steps)
+    numbers = None if steps is None else _numbers(steps)
     check_split(split, limit)
     check_control(control)
     file = Path(data or "").expanduser()
@@ -118,11 +120,15 @@ def eval_(
     check_symmetry_retries(solver, symmetry_retries)
     check_early_stop(solver, early_stop)
     source, table, split = load_puzzles(config, data, split, limit)
+    numbers = numbers or [config.eval_steps]
     if out:
         _claim(Path(out), config)
+    asked = ", ".join(f"{k:,}" for k in numbers)
+    what = f"{source.describe()}, {split}: {counted(len(table), 'puzzle')}, K = {asked}"
     with controlled(solver, control), progress_lines() as tell:
+        print(f"focus eval: {what}", file=sys.stderr, flush=True)
         results = evaluate(
-            solver, table, numbers or [config.eval_steps], early_stop=early_stop,
+            solver, table, numbers, early_stop=early_stop,
             progress=lambda done: tell(f"{len(table)} puzzles", done, len(table)),
         )  # fmt: skip
         for number, one in enumerate(results if symmetry_retries else ()):
@@ -178,7 +184,7 @@ def _claim(folder: Path, config: RunConfig) -> None:
 
 def _numbers(text: str) -> list[int]:
     try:
-        numbers = [int(part) for part in text.split(",")] if text else []
+        numbers = [int(part) for part in text.split(",")]
         check_steps(*numbers)
     except ValueError as error:
         raise UserError(f"--steps takes numbers such as 16,64,128, not {text!r}") from error

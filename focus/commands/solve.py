@@ -19,8 +19,7 @@ from focus.data.examples import check_example
 from focus.data.examples import example as make_example
 from focus.data.table import Table, read_text
 from focus.errors import GivenUpError, UserError
-from focus.evaluation.early_stop import check_early_stop
-from focus.evaluation.puzzles import Evaluation
+from focus.evaluation.puzzles import Evaluation, check_early_stop
 from focus.evaluation.symmetry_retries import check_symmetry_retries, retry_under_symmetries
 from focus.files import write_text
 from focus.model.base import Model, check_steps

@@ -3,8 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +25,7 @@ from focus.training.distributed import Processes
 from focus.training.loop import NotFiniteError, Trainer, holds_a_run
 from focus.training.memory import MemoryEstimate, memory_of
 from focus.training.stack import Stack
+from focus.training.time_limit import TimeLimit, time_limit
 
 _MINUTE = 60.0
 
@@ -35,7 +36,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
         raise UserError(f"name a recipe: focus train TASK[/BACKBONE][/METHOD], {_choices()}")
     base, name = recipe(words[0]), words[0].replace("/", "-")
     if words[0].endswith(".json"):
-        name = Path(words[0]).parent.name
+        name = Path(words[0]).absolute().parent.name
     folder = f"runs-out/{name}"
     if "--resume" in words and (stored := _stored(words, folder)):
         _check_same(base, stored)
@@ -46,6 +47,7 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
         out: str = folder,
         seeds: tuple[int, ...] = (),
         resume: bool = False,
+        minutes: float | None = None,
     ) -> None:
         """Train by a recipe.
 
@@ -54,13 +56,17 @@ def train_signature(words: Sequence[str]) -> tuple[Callable[..., None], list[str
             out: folder of the run: config, metrics, checkpoints.
             seeds: train one run for each seed, all of them together on one GPU, in folders
                 OUT/seed-N; for updates so small that a single run leaves the GPU idle.
-            resume: go on with the run in that folder, by its own config.
+            resume: go on with the run in that folder, or with the runs of its seeds, by their own
+                config.
+            minutes: save and end when this call has taken so long; --resume goes on.
         """
         _check_method(config, base)
+        if resume and not (seeds or holds_a_run(Path(out))):
+            seeds = tuple(int(folder.name.removeprefix("seed-")) for folder in _of_seeds(out))
         if seeds:
-            run_seeds(config, Path(out), seeds, resume)
+            run_seeds(config, Path(out), seeds, resume, minutes)
         else:
-            run(config, Path(out), resume)
+            run(config, Path(out), resume, minutes)
 
     return train, list(words[1:])
 
@@ -71,8 +77,16 @@ def _stored(words: Sequence[str], default: str) -> RunConfig | None:
     if "--out" in words[:-1]:
         given.append(words[words.index("--out") + 1])
     out = Path(given[-1] if given else default)
-    stored = [out / "config.json", *sorted(out.glob("seed-*/config.json"))]  # one run, or several
+    # One run, or several; of a run that was carried here there may be the state alone.
+    folders = (out, out / "last", *_of_seeds(out))
+    stored = [folder / "config.json" for folder in folders]
     return next((read_config(path) for path in stored if path.is_file()), None)
+
+
+def _of_seeds(out: str | Path) -> list[Path]:
+    """The folders of the runs that `--seeds` has begun there."""
+    folders = sorted(Path(out).glob("seed-*"))
+    return [one for one in folders if one.name[5:].isdecimal() and (one / "config.json").is_file()]
 
 
 def _check_same(named: RunConfig, stored: RunConfig) -> None:
@@ -141,8 +155,9 @@ def train() -> None:
     """
 
 
-def run(config: RunConfig, folder: Path, resume: bool) -> None:
+def run(config: RunConfig, folder: Path, resume: bool, minutes: float | None) -> None:
     """Train, with a live line of progress."""
+    is_over = time_limit(minutes)
     if holds_a_run(folder) and not resume:
         raise UserError(f"{folder} holds a run; add --resume to go on, or choose another --out")
     if folder.is_file():
@@ -150,6 +165,8 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
     device, config = _device(), _at_home(config)
     processes = Processes.join(device)
     try:
+        if minutes is not None and processes.count > 1:
+            raise UserError("--minutes is for one process: the clocks of several differ")
         announce = _say_memory if processes.first and device != "cpu" else lambda estimate: None
         with progress_lines(processes.first, logged=True) as tell:
             trainer = Trainer(config, folder, device, processes, announce, tell)
@@ -170,19 +187,14 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
                 more = f" and {all_rows - own:,} more" if all_rows > own else ""
                 say = f"training on {own:,} puzzles{more}; source: {trainer.splits.source}"
                 Console(stderr=True).print(say)
-            result = _train(trainer)
-    except NotFiniteError as error:
-        saved = f"{folder}/last is kept" if (folder / "last").exists() else "nothing was saved yet"
-        raise SystemExit(f"focus train: stopped: {error}; {saved}") from error
-    except torch.OutOfMemoryError as error:
-        raise SystemExit(
-            "focus train: the GPU's memory is full; raise --optimizer.accumulate (smaller "
-            "mini-batches) or set --solver.backbone.gradient-checkpointing True"
-        ) from error
+            with _one_line_ends(folder):
+                result = _train(trainer, is_over)
     finally:
         processes.leave()
     if not processes.first:
         return
+    if trainer.goes_on:
+        _say_time_is_over(folder, trainer)
     if trainer.stopped_early:
         print(
             f"{folder}: ended at update {trainer.update}; validations in a row without a better "
@@ -194,29 +206,56 @@ def run(config: RunConfig, folder: Path, resume: bool) -> None:
             f"{folder}: validation exact {result['exact']:.3f} [{low:.3f}, {high:.3f}] at "
             f"K = {result['steps']} on {result['n']} puzzles; best {trainer.best:.3f}"
         )
-    else:
+    elif not trainer.goes_on:
         print(f"{folder}: nothing left to do")
 
 
-def run_seeds(config: RunConfig, folder: Path, seeds: Sequence[int], resume: bool) -> None:
+@contextmanager
+def _one_line_ends(folder: Path) -> Iterator[None]:
+    """What ends a training is said in a line: numbers that are none, a GPU that is full."""
+    try:
+        yield
+    except NotFiniteError as error:
+        saved = any(folder.glob("**/last"))
+        what = f"what {folder} saved last is kept" if saved else "nothing was saved yet"
+        raise SystemExit(f"focus train: stopped: {error}; {what}") from error
+    except torch.OutOfMemoryError as error:
+        raise SystemExit(
+            "focus train: the GPU's memory is full; raise --optimizer.accumulate (smaller "
+            "mini-batches), set --solver.backbone.gradient-checkpointing True, or train fewer "
+            "--seeds together"
+        ) from error
+
+
+def _say_time_is_over(folder: Path, trainer: Trainer) -> None:
+    updates = trainer.config.optimizer.updates
+    print(f"{folder}: saved at update {trainer.update:,} of {updates:,}; --resume goes on")
+
+
+def run_seeds(
+    config: RunConfig, folder: Path, seeds: Sequence[int], resume: bool, minutes: float | None
+) -> None:
     """Train one run for each seed, all together, with one live line of progress."""
+    is_over = time_limit(minutes)
     runs = {folder / f"seed-{seed}": replace(_at_home(config), seed=seed) for seed in seeds}
     if len(runs) < len(seeds):
         raise UserError("--seeds names a seed twice")
+    if not config.optimizer.updates:
+        raise UserError("--seeds trains several runs: optimizer.updates must be at least 1")
     if not resume and (used := next(filter(holds_a_run, runs), None)):
         raise UserError(f"{used} holds a run; add --resume to go on, or choose another --out")
-    try:
-        with only_one(folder):
-            with progress_lines(logged=True) as tell:
-                stack = Stack(runs, _device(), tell)
-            what, end = f"{len(runs)} runs", config.optimizer.updates
-            with progress_lines() as tell:
-                tell(what, min(trainer.update for trainer in stack.trainers), end)
-                stack.run(lambda update, lines: tell(what, update, end))
-    except NotFiniteError as error:
-        raise SystemExit(f"focus train: stopped: {error}; the last checkpoints are kept") from error
+    with only_one(folder), _one_line_ends(folder):
+        with progress_lines(logged=True) as tell:
+            stack = Stack(runs, _device(), tell)
+        what, end = f"{len(runs)} runs", config.optimizer.updates
+        with progress_lines() as tell:
+            tell(what, min(trainer.update for trainer in stack.trainers), end)
+            stack.run(lambda update, lines: tell(what, update, end), is_over)
     for trainer in stack.trainers:
-        print(f"{trainer.folder}: best validation {trainer.best:.3f}")
+        if trainer.goes_on:
+            _say_time_is_over(trainer.folder, trainer)
+        else:
+            print(f"{trainer.folder}: best validation {trainer.best:.3f}")
 
 
 def _device() -> str:
@@ -249,7 +288,7 @@ def _say_memory(needed: MemoryEstimate) -> None:
         )
 
 
-def _train(trainer: Trainer) -> dict:
+def _train(trainer: Trainer, is_over: TimeLimit) -> dict:
     columns = (
         TextColumn("{task.completed:>6}/{task.total}"), BarColumn(), TimeRemainingColumn(),
         TextColumn("{task.fields[rate]}"),
@@ -286,4 +325,4 @@ def _train(trainer: Trainer) -> dict:
             shown["rate"] = f"{speed:.1f}/s" if speed else ""
             bar.update(line, completed=update, **shown)
 
-        return trainer.run(report)
+        return trainer.run(report, is_over)

@@ -1,5 +1,6 @@
 """`focus transfer`: does the adapted language model reason better elsewhere?"""
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -9,13 +10,27 @@ import tyro
 from focus.commands.output import print_json, progress
 from focus.errors import UserError
 from focus.evaluation import sandbox
-from focus.evaluation.transfer import BENCHMARKS, cards, compare, find_benchmarks, likelihood
+from focus.evaluation.transfer import (
+    BENCHMARKS,
+    beyond_null,
+    cards,
+    compare,
+    find_benchmarks,
+    likelihood,
+)
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.compare import Results
 from focus.evaluation.transfer.items import Item
 from focus.evaluation.transfer.likelihood import Measured, measure
-from focus.evaluation.transfer.run import Settings, generate, score, summary
-from focus.evaluation.transfer.store import Store
+from focus.evaluation.transfer.run import (
+    Forecast,
+    Settings,
+    claim_missing,
+    generate,
+    score,
+    summary,
+)
+from focus.evaluation.transfer.store import Bits, Store, Written
 from focus.evaluation.transfer.variants import Variant, find_backbone, find_variants
 from focus.files import json_text, write_text
 
@@ -38,14 +53,15 @@ def transfer(
     A run that was stopped goes on where it was.
 
     Args:
-        variants: base, checkpoints (their adapter; the updater is off), null or null:CHECKPOINT
-            (random adapters of the same norms, the control), gold (the reference answers).
+        variants: base, CHECKPOINT or NAME=CHECKPOINT (its adapter; the updater is off), null
+            (random adapters with the norms of each adapter named, the control) or null:NAME (of
+            one), gold (the reference answers).
         benchmarks: math, math-hard, cruxeval-o, cruxeval-i, aime25, aime26, with commas.
         data: folder with math/, aime/, cruxeval/, or hub; default $FOCUS_DATA, else the hub.
         backbone: the language model; default that of the checkpoints, else smollm2-135m.
         max_tokens: cap of a completion.
         thinking: let backbones think that can.
-        null_seeds: random adapters for each null.
+        null_seeds: random adapters for each adapter.
         batch: completions or references at a time; default what fits into memory.
         limit: only the first so many items of each benchmark.
         allow_code: run the programs that CruxEval's verdicts need, in a sandbox.
@@ -72,14 +88,17 @@ def transfer(
         def tell(what: str, done: int, total: int) -> None:
             bar.update(line, description=what, completed=done, total=total)
 
+        missing = _count_missing(chosen_variants, loaded, settings, folder, bits)
+        forecast = Forecast(missing, partial(bar.console.print, markup=False, soft_wrap=True))
         for variant in chosen_variants:
             if bits:
                 inside = folder / variant.name / "bits"
-                measured[variant.name] = measure(variant, loaded, settings, inside, batch, tell)
+                measured[variant.name] = measure(
+                    variant, loaded, settings, inside, batch, tell, forecast
+                )
                 continue
             store = Store(folder / variant.name)
-            say = partial(bar.console.print, markup=False, soft_wrap=True)
-            generate(variant, loaded, settings, store, batch, tell, say)
+            generate(variant, loaded, settings, store, batch, tell, forecast)
             for benchmark, items in [] if only_generate else loaded:
                 results[variant.name, benchmark.name] = score(
                     variant, benchmark, items, store, tell
@@ -95,17 +114,20 @@ def transfer(
         for variant in chosen_variants for benchmark in chosen_benchmarks
     ]  # fmt: skip
     compared, of_seeds = compare.comparisons(results), compare.over_seeds(results)
+    against_nulls = compare.against_nulls(results)
     averages = {v.name: compare.average(summaries, v.name) for v in chosen_variants}
     report = {
         "backbone": settings.backbone,
         "results": summaries,
         "compared": compared,
         "over_seeds": of_seeds,
+        "beyond_null": against_nulls,
         "average": averages,
     }
     text = compare.table(summaries, compared)
-    if of_seeds:
-        text += f"\n\n{compare.seeds_table(of_seeds)}"
+    if of_seeds or against_nulls:
+        text += f"\n\n{compare.seeds_table([*of_seeds, *against_nulls])}"
+    text += _verdicts(against_nulls, settings, beyond_null.POINTS)
     write_text(folder / "results.json", json_text(report, indent=1) + "\n")
     write_text(folder / "table.md", text + "\n")
     _write_cards(folder / "cards", chosen_variants, loaded, results)
@@ -116,9 +138,27 @@ def transfer(
     print(f"\ncompletions with their verdicts, results.json, table.md and response cards: {folder}")
 
 
+def _count_missing(
+    variants: list[Variant], loaded: list[tuple[Benchmark, list[Item]]], settings: Settings,
+    folder: Path, bits: bool,
+) -> int:  # fmt: skip
+    """What a model has to do; refuses a folder of other settings before any variant begins."""
+    missing = 0
+    for variant in variants:
+        place = folder / variant.name / "bits" if bits else folder / variant.name
+        kind, about = (
+            (Bits, likelihood.conditions(settings)) if bits else (Written, asdict(settings))
+        )
+        parts = claim_missing(variant, loaded, about, Store(place), kind)
+        missing += sum(len(items) for _, items in parts if variant.kind != "gold")
+    return missing
+
+
 def _tell_bits(folder: Path, settings: Settings, measured: Measured, json: bool) -> None:
-    report = {"backbone": settings.backbone, **likelihood.compare(measured)}
+    compared = likelihood.compare(measured)
+    report = {"backbone": settings.backbone, **compared}
     text = likelihood.table(report)
+    text += _verdicts(compared["beyond_null"], settings, beyond_null.BITS)
     write_text(folder / "bits.json", json_text(report, indent=1) + "\n")
     write_text(folder / "bits.md", text + "\n")
     if json:
@@ -126,6 +166,11 @@ def _tell_bits(folder: Path, settings: Settings, measured: Measured, json: bool)
         return
     print(text)
     print(f"\nbits of every item, bits.json and bits.md: {folder}")
+
+
+def _verdicts(rows: list[dict], settings: Settings, unit: beyond_null.Unit) -> str:
+    lines = beyond_null.verdicts(rows, settings.backbone, unit)
+    return "".join(f"\n\n{line}" for line in lines)
 
 
 def _check(limit: int | None, batch: int | None, null_seeds: int) -> None:

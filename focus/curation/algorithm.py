@@ -84,8 +84,8 @@ class SelfTrajectory:
                 solver.updater.initial(x), conditioning.detach(), x, K_p,
                 keep={*steps, *(t + h for t in steps)},
             )  # fmt: skip
-        z_t = torch.stack([tau.kept[t].z for t in steps])
-        z_h = torch.stack([tau.kept[t + h].z for t in steps])
+        z_t = torch.stack([tau.states[t].z for t in steps])
+        z_h = torch.stack([tau.states[t + h].z for t in steps])
         energy, energy_h = solver.energy(z_t, x, y), solver.energy(z_h, x, y)
         defects = contraction_defect(energy, energy_h, h, config.rho, config.epsilon)  # [10] (3)
         ends_exact = task.exact(tau.last.z, x, y)
@@ -95,7 +95,7 @@ class SelfTrajectory:
         nonempty = eligible.any(0)  # [11]
         chosen = self.selector(defects, energy, eligible, batch.keys)  # [12] (4)
         solved = self._replay_solved(ends_exact, nonempty, batch.keys)
-        states = [*(tau.kept[t] for t in steps), tau.last]
+        states = [*(tau.states[t] for t in steps), tau.last]
         s_f = pick_states(states, torch.where(solved, len(steps), chosen)).detach()  # [13] z, u
         if not config.restore_memory:
             s_f = replace(s_f, u=solver.updater.initial(x).detach().u)

@@ -41,6 +41,11 @@ class CurationConfig(Settings, section="curation"):
     replay_solved: bool = False
     step_weights: StepWeights = "linear"  # weights of the losses of the h replayed steps
 
+    def __post_init__(self):
+        super().__post_init__()
+        if list(self.candidates) != sorted(set(self.candidates)):
+            raise UserError("curation.candidates must rise: of equal defects the first is chosen")
+
 
 @dataclass(frozen=True)
 class ReplayConfig(Settings, section="replay"):
@@ -68,6 +73,8 @@ class ReplayConfig(Settings, section="replay"):
         for name, mixture in (("base", self.base_mixture), ("fixed", self.fixed_mixture)):
             if not abs(sum(mixture) - 1) <= 1e-6 or min(mixture) < 0:
                 raise UserError(f"replay.{name}-mixture must be three shares that add up to 1")
+        if any(K_p < 1 or h < 1 for _, K_p, h in self.stages):
+            raise UserError("replay.stages: K_p and h are numbers of steps, from 1")
 
     @property
     def selects(self) -> bool:

@@ -2,7 +2,7 @@
 
 Work is cut into chunks of units; a unit's puzzle depends on (seed, unit) alone. Finished chunks
 are kept in `OUT.parts/` until the file is complete, so that a killed run goes on where it was.
-Puzzles are taken in the order of their units: the result does not depend on which chunk finished first.
+Puzzles are taken in the order of their units, whichever chunk was finished first.
 """
 
 import json
@@ -142,7 +142,7 @@ def _claim(parts: Path, task: Task, spec: GenerationSpec) -> None:
 
 
 def _chunks(task: Task, spec: GenerationSpec, parts: Path) -> Iterator[tuple[Codes, Codes]]:
-    """The chunks in unit spec, computed by a few threads ahead of the reader."""
+    """The chunks in unit order, computed by a few threads ahead of the reader."""
     pool = ThreadPoolExecutor(spec.workers)
     pending: list[Future] = []
     number = 0

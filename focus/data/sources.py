@@ -13,14 +13,14 @@ import numpy as np
 
 from focus.data.distinct import PuzzleIndex
 from focus.data.table import Table, read_table
-from focus.errors import UserError
+from focus.errors import UserError, first_line
 from focus.hub import reachable_hub
 from focus.tasks.base import Task
 
 DATA_VARIABLE = "FOCUS_DATA"
 # A generator has run dry after so many rounds in a row of which less than 1 % is new, or when it
 # found nothing at all; but not before it has tried so many units.
-_MOST_BARREN, _FEWEST_UNITS = 5, 200
+_MOST_WITHOUT_NEW, _FEWEST_UNITS = 5, 200
 
 
 class Source(Protocol):
@@ -107,9 +107,8 @@ class Hub:
         except EntryNotFoundError as error:
             raise UserError(f"the hub data set {repository} has no {split}.csv") from error
         except (HfHubHTTPError, OSError, ValueError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise UserError(
-                f"cannot get {split}.csv of {repository} from the hub ({reason}); "
+                f"cannot get {split}.csv of {repository} from the hub ({first_line(error)}); "
                 "check the name and the connection, or give a folder with --data"
             ) from error
         return read_table(Path(path), task)
@@ -143,16 +142,18 @@ class Generated:
     def _collect(self, task: Task, index: PuzzleIndex, first_unit: int, count: int) -> Table:
         questions = np.zeros((0, task.cells), np.uint8)
         answers = questions.copy()
-        unit, barren = first_unit, 0
+        unit, rounds_without_new = first_unit, 0
         while len(questions) < count:
             new_questions, new_answers = task.generate(
                 self.seed, unit, count, task.generator_modes[0]
             )
             unit += count
             fresh = index.add_unseen(new_questions)
-            barren = 0 if fresh.sum() * 100 >= count else barren + 1
+            rounds_without_new = 0 if fresh.sum() * 100 >= count else rounds_without_new + 1
             enough = unit - first_unit >= _FEWEST_UNITS
-            if enough and (barren >= _MOST_BARREN or not (len(questions) or fresh.any())):
+            if enough and (
+                rounds_without_new >= _MOST_WITHOUT_NEW or not (len(questions) or fresh.any())
+            ):
                 raise UserError(
                     f"the generator finds no more than {len(questions)} different {task.name} "
                     f"puzzles with these settings of the task, {count} were asked for"

@@ -39,20 +39,20 @@ def _thin(puzzle, state, solutions, workspace, geo):
     clues = np.flatnonzero(puzzle)
     shuffle(state, clues)
     for cell in clues:
-        kept = puzzle[cell]
+        clue = puzzle[cell]
         puzzle[cell] = 0
         if not is_unique(puzzle, solutions, workspace, geo):
-            puzzle[cell] = kept
+            puzzle[cell] = clue
 
 
 @njit(nogil=True, cache=True)
 def _is_minimal(puzzle, solutions, workspace, geo):
     """Whether no clue of a puzzle with one solution can be spared."""
     for cell in np.flatnonzero(puzzle):
-        kept = puzzle[cell]
+        clue = puzzle[cell]
         puzzle[cell] = 0
         unique = is_unique(puzzle, solutions, workspace, geo)
-        puzzle[cell] = kept
+        puzzle[cell] = clue
         if unique:
             return False
     return True
@@ -174,19 +174,20 @@ def symmetric_ratings(puzzles: np.ndarray, box: int, symmetries: int = _SYMMETRI
 
 
 @njit(nogil=True, cache=True)
-def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
+def _move(puzzle, state, low, high, solutions, workspace, geo, orders):
     """Try to replace `puzzle` by a neighbour rated inside [low, high]; returns its rating or -1."""
     opened = puzzle.copy()
     clues = np.flatnonzero(opened)
     shuffle(state, clues)
-    opened[clues[: 1 + below(state, most)]] = 0
+    below(state, 1)  # a draw without a use; seeds that are published count on it
+    opened[clues[:1]] = 0
     count, _ = search(opened, _SOLUTIONS, solutions, workspace, geo, state)
     if count == _SOLUTIONS:
         return -1.0
-    known = solutions[:count].copy()
+    completions = solutions[:count].copy()
     for _ in range(_DRAWS):
         candidate = opened.copy()
-        _add_clues(candidate, state, known, count)
+        _add_clues(candidate, state, completions, count)
         if np.array_equal(candidate, puzzle):
             continue
         rating = _mean_rating(
@@ -199,7 +200,7 @@ def _move(puzzle, state, low, high, most, solutions, workspace, geo, orders):
 
 
 @njit(nogil=True, cache=True)
-def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, most, geo, orders):
+def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, geo, orders):
     cells = geo.side * geo.side
     solutions = np.zeros((_SOLUTIONS, cells), np.uint8)
     workspace = new_workspace(geo)
@@ -215,7 +216,7 @@ def _walks(puzzles, ratings, seeds, first, last, low, high, first_unit, seed, mo
             while failures < _TRIES and taken < puzzles.shape[1]:
                 failures += 1
                 rating = _move(
-                    current, state, low[band], high[band], most, solutions, workspace, geo, orders
+                    current, state, low[band], high[band], solutions, workspace, geo, orders
                 )
                 if rating < 0:
                     continue
@@ -249,8 +250,8 @@ class SeedBands:
         cls, puzzles: np.ndarray, box: int, bands: int, like: np.ndarray | None = None
     ) -> "SeedBands":
         """Rate the seeds and put them into bands of the ratings of `like` (default: their own)."""
-        _, found, _ = solve_many(puzzles, box)
-        if not (found == 1).all():
+        _, solution_counts, _ = solve_many(puzzles, box)
+        if not (solution_counts == 1).all():
             raise ValueError("every seed puzzle needs exactly one solution")
         ratings = symmetric_ratings(puzzles, box, symmetries=2)  # enough for a place to start from
         order = np.argsort(ratings, kind="stable")
@@ -260,19 +261,19 @@ class SeedBands:
         low, high = wanted[edges[:-1]], wanted[edges[1:] - 1]
         first = np.searchsorted(ratings, low, side="left")
         last = np.searchsorted(ratings, high, side="right")
-        held = last > first  # a band without a seed cannot be served
+        served = last > first  # a band without a seed cannot be served
         return cls(
             np.ascontiguousarray(puzzles[order], np.uint8),
-            first[held], last[held], low[held], high[held],
+            first[served], last[served], low[served], high[served],
         )  # fmt: skip
 
 
 def neighbourhood(
-    box: int, seed: int, first_unit: int, count: int, seeds: SeedBands, length: int, most: int = 1
+    box: int, seed: int, first_unit: int, count: int, seeds: SeedBands, length: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Walks from seed puzzles through neighbours rated inside the seed's band.
 
-    A unit is a walk of `length` puzzles, each up to `most` clues away from the one before.
+    A unit is a walk of `length` puzzles, each one clue away from the one before.
     Returns puzzles (units, length, cells) and ratings (units, length), which are -1, with a
     blank puzzle, where a walk could not be continued.
     """
@@ -280,6 +281,6 @@ def neighbourhood(
     ratings = np.full((count, length), -1.0)
     _walks(
         puzzles, ratings, seeds.puzzles, seeds.first, seeds.last, seeds.low, seeds.high,
-        first_unit, seed, most, geometry(box), line_orders(box),
+        first_unit, seed, geometry(box), line_orders(box),
     )  # fmt: skip
     return puzzles, ratings

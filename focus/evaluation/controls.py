@@ -37,11 +37,18 @@ def controlled(model: Model, control: str) -> Iterator[None]:
         with model.adapted_model.disable_adapter():
             yield
         return
-    project = backbone.project
+    project, before = backbone.project, None
 
     def changed(read: Tensor) -> Tensor:
+        nonlocal before
         R = project(read)
-        return torch.zeros_like(R) if control == "zeroed" else R.roll(1, 0)
+        if control == "zeroed":
+            return torch.zeros_like(R)
+        # Of the puzzle before, so that a batch of one is shuffled too; the first of all has that
+        # of the last of its batch, or none.
+        first = before if before is not None else R[-1:] if len(R) > 1 else torch.zeros_like(R)
+        before = R[-1:]
+        return torch.cat([first, R[:-1]])
 
     object.__setattr__(backbone, "project", changed)
     try:

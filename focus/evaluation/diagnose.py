@@ -12,6 +12,7 @@ from torch import Tensor
 
 from focus.data.table import Table
 from focus.errors import UserError
+from focus.evaluation.statistics import mcnemar
 from focus.model.base import check_steps, evaluating
 from focus.model.solver import Solver
 from focus.model.state import State
@@ -20,6 +21,7 @@ from focus.tasks.records import Problem
 
 _BETWEEN = (1.0, 1.5)  # steps that are looked at: 1, 2, 3, 4, 6, 8, 12, 16, ...
 _AT_BOUND = 0.1  # nearer to a bound than this
+_CHANCE = 0.05  # a loss that is likelier than this is no evidence
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,20 @@ class Diagnosis:
         return max(self.moments, key=lambda moment: moment.exact)
 
     def verdict(self) -> str:
-        """What more steps do, in a sentence."""
+        """What more steps do, in a sentence; they hurt where that is no accident (McNemar)."""
         best, last, count = self.best, self.moments[-1], self.solved.shape[1]
-        row = self.moments.index(best)
-        lost = int((self.solved[row] & ~self.solved[-1]).sum())
-        most = f"{100 * best.exact:.1f} % at K = {best.step}"
-        if best.step == last.step or last.exact >= best.exact:
+        at_best, at_end = self.solved[self.moments.index(best)], self.solved[-1]
+        lost, gained = int((at_best & ~at_end).sum()), int((at_end & ~at_best).sum())
+        if not best.exact:
+            return f"nothing is solved at any K up to {last.step:,}"
+        most = f"{100 * best.exact:.1f} % at K = {best.step:,}"
+        if last.exact >= best.exact:
             return f"more steps do not hurt: {most} is the best"
-        end = f"{100 * last.exact:.1f} % at K = {last.step}"
-        return f"more steps hurt: {most}, {end}; {lost:,} of {count:,} puzzles are lost again"
+        hurt = mcnemar(lost, gained) < _CHANCE
+        what = "more steps hurt" if hurt else "more steps are not seen to hurt"
+        end = f"{100 * last.exact:.1f} % at K = {last.step:,}"
+        others = f" and {gained:,} gained" if gained else ""
+        return f"{what}: {most}, {end}; {lost:,} of {count:,} puzzles are lost again{others}"
 
 
 def steps_to_look_at(last: int) -> list[int]:

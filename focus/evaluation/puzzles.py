@@ -8,9 +8,9 @@ import torch
 
 from focus.data.table import Table
 from focus.errors import UserError
-from focus.evaluation.early_stop import check_early_stop
 from focus.evaluation.statistics import wilson_interval
 from focus.model.base import Model, Prediction, check_batch, check_steps, evaluating
+from focus.model.solver import solver_of
 from focus.tasks.base import Codes, Task
 from focus.tasks.records import Problem, Target
 
@@ -44,6 +44,23 @@ def join(parts: Sequence[Evaluation]) -> Evaluation:
         np.concatenate([part.answers for part in parts]),
         {name: np.concatenate([part.diagnostics[name] for part in parts]) for name in names},
     )
+
+
+def check_early_stop(model: Model, early_stop: bool) -> None:
+    """Refuse to stop where nobody can see that a puzzle is solved.
+
+    Whether an answer obeys the rules is seen without knowing the right one; where a puzzle has one
+    solution (`Task.valid_is_correct`), such an answer is right, and further steps could only spoil
+    it. Most puzzles are solved early, so that a rollout costs a fraction of its steps.
+    """
+    if not early_stop:
+        return
+    solver = solver_of(model, "--early-stop: this model")
+    if not solver.task.valid_is_correct:
+        raise UserError(
+            f"--early-stop does not work for {solver.task.name}: an answer that obeys the rules "
+            "may still be wrong"
+        )
 
 
 @torch.no_grad()

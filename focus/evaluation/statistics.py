@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 
+_Z = 1.959964  # of a 95 % interval
 
-def wilson_interval(hits: float, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """The Wilson score interval of a rate, 95 % by default."""
+
+def wilson_interval(hits: float, n: int) -> tuple[float, float]:
+    """The 95 % Wilson score interval of a rate."""
     if n == 0:
         return 0.0, 1.0
-    rate = hits / n
+    rate, z = hits / n, _Z
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     spread = z / (1 + z * z / n) * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
     low = centre - spread if hits > 0 else 0.0  # exact where rounding would leave a trace
@@ -26,18 +28,16 @@ def mcnemar(only_first: int, only_second: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def paired_difference(
-    first: np.ndarray, second: np.ndarray, z: float = 1.959964
-) -> tuple[float, float, float]:
+def paired_difference(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
     """Rate of the first less that of the second on the same items, with its interval (Wald)."""
     n = len(first)
     change = first.astype(float) - second.astype(float)
-    spread = z * math.sqrt(change.var() / n)
+    spread = _Z * math.sqrt(change.var() / n)
     return change.mean(), change.mean() - spread, change.mean() + spread
 
 
 def crossed_bootstrap(
-    first: np.ndarray, second: np.ndarray, draws: int = 10_000, seed: int = 0
+    first: np.ndarray, second: np.ndarray, draws: int = 10_000
 ) -> tuple[float, float, float, float]:
     """Effect, 95 % interval and two-sided p-value of a difference over seeds and puzzles.
 
@@ -46,7 +46,7 @@ def crossed_bootstrap(
     with it. The p-value is twice the share of draws on the other side of 0.
     """
     change = first.astype(np.float64) - second.astype(np.float64)
-    rng, (seeds, puzzles) = np.random.default_rng(seed), change.shape
+    rng, (seeds, puzzles) = np.random.default_rng(0), change.shape
     of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), draws)
     means = np.empty(draws)
     for number, counts in enumerate(of_seeds):
@@ -97,15 +97,13 @@ def _student(freedom: int) -> tuple[np.ndarray, np.ndarray]:
     return angle, share / share[-1]
 
 
-def ratio_intervals(
-    totals: np.ndarray, counts: np.ndarray, draws: int = 10_000, seed: int = 0
-) -> np.ndarray:
+def ratio_intervals(totals: np.ndarray, counts: np.ndarray, draws: int = 10_000) -> np.ndarray:
     """Ratios of sums with their 95 % intervals, by a bootstrap over items.
 
     Each row of `totals` holds a figure of every item, of which `counts` says how much there is; a
     row of the answer is the ratio, low, high. All rows share the draws.
     """
-    rng, n = np.random.default_rng(seed), len(counts)
+    rng, n = np.random.default_rng(0), len(counts)
     ratios = np.empty((draws, len(totals)))
     for number in range(draws):
         drawn = np.bincount(rng.integers(n, size=n), minlength=n)

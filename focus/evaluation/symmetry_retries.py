@@ -35,9 +35,8 @@ def check_symmetry_retries(model: Model, retries: int) -> None:
 
 
 def retry_under_symmetries(
-    model: Model, table: Table, first: Evaluation, retries: int, batch: int | None = None,
-    early_stop: bool = False,
-) -> Evaluation:  # fmt: skip
+    model: Model, table: Table, first: Evaluation, retries: int, early_stop: bool = False
+) -> Evaluation:
     """The evaluation with answers that break the rules replaced by the first retry that does not.
 
     At most `retries` for each puzzle; `symmetry_retries` among the diagnostics counts them.
@@ -56,7 +55,7 @@ def retry_under_symmetries(
             task.transform(codes[left], keys) for codes in (table.questions, table.answers)
         )
         transformed = Table(questions, labels, table.ids[left], table.origin)
-        (again,) = evaluate(model, transformed, [first.steps], batch, early_stop=early_stop)
+        (again,) = evaluate(model, transformed, [first.steps], early_stop=early_stop)
         right = again.diagnostics["valid"] == 1
         at = left[right]
         diagnostics["symmetry_retries"][left] = retry

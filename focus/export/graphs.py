@@ -54,7 +54,7 @@ def joined(first: ModelProto, then: ModelProto) -> ModelProto:
 def looped(start: ModelProto, step: ModelProto, decode: ModelProto, prefix: str) -> ModelProto:
     """The whole: the start, so many steps, and the decoder.
 
-    Outputs of a step carry a prefix, so that they are told from the inputs they replace.
+    Outputs of a step carry a prefix, which keeps them apart from the inputs they replace.
     """
     graph = GraphProto(name="solver")
     graph.input.extend(start.graph.input)
@@ -98,9 +98,9 @@ def without_unused_inputs(model: ModelProto) -> None:
     """Drop inputs that no node reads: a runtime would ask for them."""
     used = {name for node in model.graph.node for name in node.input}
     used |= {value.name for value in model.graph.output}
-    kept = [value for value in model.graph.input if value.name in used]
+    inputs = [value for value in model.graph.input if value.name in used]
     del model.graph.input[:]
-    model.graph.input.extend(kept)
+    model.graph.input.extend(inputs)
 
 
 def store_small(model: ModelProto) -> None:

@@ -34,16 +34,16 @@ def _metadata(task: Task, config: SolverConfig, notes: dict, data: str) -> str:
     from huggingface_hub import ModelCardData
 
     base = public_name(config.backbone.name)
-    known: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if re.fullmatch(_HUB_ID, base):  # a folder of somebody's machine is no base model
-        known = {"base_model": base, "base_model_relation": "adapter"}
+        fields = {"base_model": base, "base_model_relation": "adapter"}
     if dataset := _dataset(task, notes, data):
         results = _results(task, notes, dataset)
-        known |= {"datasets": [dataset], "eval_results": results or None}
+        fields |= {"datasets": [dataset], "eval_results": results or None}
     return ModelCardData(
         license="other" if base.startswith("meta-llama/") else "apache-2.0",
         library_name="focus-solver", tags=["focus", task.name, "recurrent-reasoning"],
-        model_name=f"focus-{task.name}", **known,
+        model_name=f"focus-{task.name}", **fields,
     ).to_yaml()  # fmt: skip
 
 

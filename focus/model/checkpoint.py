@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from focus.errors import UserError
+from focus.errors import UserError, did_you_mean, first_line
 from focus.files import read_object, read_text, write_text
 from focus.folders import MANIFEST, atomic_folder, check_folder, find_folder
 from focus.hub import HUB_OWNER, reachable_hub
@@ -154,7 +154,7 @@ def checkpoint_folder(folder: Path) -> Path:
         raise UserError(
             f"no such checkpoint: {folder}; focus train RECIPE --out DIR makes one; released and "
             f"here: {', '.join(releases()) or 'none'}; others: {HUB_OWNER}/NAME from the hub, or "
-            "releases/NAME of a checkout"
+            f"releases/NAME of a checkout{did_you_mean(str(folder), releases())}"
         )
     best = find_folder(folder / "best")
     if not (folder / MANIFEST).is_file() and best is not None:
@@ -261,7 +261,7 @@ def fetch(
             )  # fmt: skip
         return Path(folder)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [""])[0]
+        reason = first_line(error)
         if isinstance(error, LocalEntryNotFoundError):
             reason = "it does not answer, or has no such model"
         raise UserError(
@@ -292,8 +292,7 @@ def push(
             )  # fmt: skip
         return str(commit)
     except (HfHubHTTPError, OSError, ValueError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"the hub does not take {repository} ({reason}); check the name, the connection and "
-            "`hf auth login`"
+            f"the hub does not take {repository} ({first_line(error)}); check the name, the "
+            "connection and `hf auth login`"
         ) from error

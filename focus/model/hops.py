@@ -33,22 +33,23 @@ class Hops(nn.Module):
     ) -> Float[Tensor, "batch tokens width"]:  # fmt: skip
         """`count` hops; `layer_input` is what the layer adds to each."""
         for _ in range(count):
-            heard, present = self.task.messages(h, x)
-            hidden = self.hear(torch.cat([h, heard.flatten(-2)], -1)) + layer_input
+            messages, present = self.task.messages(h, x)
+            hidden = self.hear(torch.cat([h, messages.flatten(-2)], -1)) + layer_input
             moved = self.move(functional.silu(hidden))
-            gate, wish, scores = moved.split([self.width, self.width, self.slots * HOP_WEIGHTS], -1)
-            mixed = self._weigh(heard, scores.unflatten(-1, (self.slots, HOP_WEIGHTS)), present)
-            h = h + torch.sigmoid(gate) * (torch.tanh(wish + self.mix(mixed)) - h)
+            gate, candidate, scores = moved.split(
+                [self.width, self.width, self.slots * HOP_WEIGHTS], -1
+            )
+            mixed = self._weigh(messages, scores.unflatten(-1, (self.slots, HOP_WEIGHTS)), present)
+            h = h + torch.sigmoid(gate) * (torch.tanh(candidate + self.mix(mixed)) - h)
         return h
 
     @staticmethod
     def _weigh(
-        heard: Float[Tensor, "batch tokens slots width"],
+        messages: Float[Tensor, "batch tokens slots width"],
         scores: Float[Tensor, "batch tokens slots weights"],
-        present: Bool[Tensor, "shared tokens slots"] | None,
+        present: Bool[Tensor, "shared tokens slots"],
     ) -> Float[Tensor, "batch tokens width"]:
         """The messages weighed by a softmax over those that are there."""
-        if present is not None:
-            scores = scores.masked_fill(~present[..., None], _ABSENT)
-        weights = scores.softmax(-2).to(heard.dtype)[..., None]
-        return (weights * heard.unflatten(-1, (HOP_WEIGHTS, -1))).sum(-3).flatten(-2)
+        scores = scores.masked_fill(~present[..., None], _ABSENT)
+        weights = scores.softmax(-2).to(messages.dtype)[..., None]
+        return (weights * messages.unflatten(-1, (HOP_WEIGHTS, -1))).sum(-3).flatten(-2)

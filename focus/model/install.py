@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import torch
 
-from focus.errors import UserError
+from focus.errors import UserError, first_line
 from focus.files import only_one, sha256
 from focus.folders import (
     atomic_folder,
@@ -157,11 +157,13 @@ def _cleared(name: str, work: Path) -> Iterator[None]:
     try:
         yield
     except DownloadError as error:
-        kept = size(work)
-        if kept < _WORTH_KEEPING:
+        downloaded = size(work)
+        if downloaded < _WORTH_KEEPING:
             shutil.rmtree(work, ignore_errors=True)
             raise
-        raise DownloadError(f"{error}; {gigabytes(kept)} are kept, try again to go on") from error
+        raise DownloadError(
+            f"{error}; {gigabytes(downloaded)} are kept, try again to go on"
+        ) from error
     except (UserError, OSError) as error:
         shutil.rmtree(work, ignore_errors=True)
         if isinstance(error, UserError):
@@ -188,11 +190,11 @@ def _check_given(name: str, gguf: Gguf, file: Path) -> None:
         raise UserError(f"cannot read {file}: {error.strerror or error}") from error
 
 
-def _check(found: str, gguf: Gguf, what: str) -> None:
-    if found != gguf.sha256:
+def _check(digest: str, gguf: Gguf, what: str) -> None:
+    if digest != gguf.sha256:
         raise UserError(
-            f"{what} is not the expected file {gguf.file}: its hash is {found}, not {gguf.sha256}; "
-            "nothing was installed"
+            f"{what} is not the expected file {gguf.file}: its hash is {digest}, not "
+            f"{gguf.sha256}; nothing was installed"
         )
 
 
@@ -236,7 +238,7 @@ def _from_hub(name: str, gguf: Gguf, work: Path, say: Callable[[str], None]) -> 
     except Exception as error:  # whatever the HTTP library of the day raises
         if isinstance(error, OSError) and error.errno == errno.ENOSPC:
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         if isinstance(error, LocalEntryNotFoundError):
             reason = "it does not answer"
         raise DownloadError(

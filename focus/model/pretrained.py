@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from focus.errors import UserError
+from focus.errors import UserError, first_line
 from focus.folders import check_folder
 from focus.hub import reachable_hub
 from focus.model.install import INSTALLABLE, SMOLLM2, installed
@@ -85,8 +85,8 @@ def public_name(name: str) -> str:
 def random_name(name: str) -> str:
     """The name of random weights in the shape of a model."""
     if f"{_RANDOM}{name}" not in _SHAPES:
-        known = (shape.removeprefix(_RANDOM) for shape in _SHAPES if shape not in TINY)
-        raise UserError(f"the shape of the backbone {name!r} is not known; {', '.join(known)} are")
+        shapes = (shape.removeprefix(_RANDOM) for shape in _SHAPES if shape not in TINY)
+        raise UserError(f"the shape of the backbone {name!r} is not known; {', '.join(shapes)} are")
     return f"{_RANDOM}{name}"
 
 
@@ -176,7 +176,7 @@ def _why_not(name: str, error: Exception) -> str:
             f"the backbone {name!r} is gated: accept its licence at {where}, then log in with "
             "`hf auth login`, or give a folder that holds the model"
         )
-    reason = (text.strip().splitlines() or [type(error).__name__])[0]
+    reason = first_line(error)
     if name.startswith((".", "/", "~")) and not Path(name).is_dir():
         reason = "there is no such folder"
     return (

@@ -29,11 +29,11 @@ _USUAL_STEPS = 16  # of a solver that no run has trained
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The answers of every step, the last state, and the states that were to be kept."""
+    """The answers of every step, the last state, and the states of the steps to keep."""
 
     answers: Float[Tensor, "steps batch tokens channels"]  # z_1 ... z_K
     last: State
-    kept: dict[int, State]
+    states: dict[int, State]  # by number of steps
 
 
 @dataclass(frozen=True)

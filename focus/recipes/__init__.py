@@ -9,7 +9,7 @@ own name.
 from dataclasses import replace
 from pathlib import Path
 
-from focus.errors import UserError
+from focus.errors import UserError, did_you_mean
 from focus.recipes.methods import METHODS
 from focus.recipes.tasks import BACKBONES, TASKS, other_task, with_backbone
 from focus.recipes.trm import TRM_METHODS, TRMS, with_carried_replay
@@ -30,7 +30,7 @@ def recipe(name: str) -> RunConfig:
         others = (other for other in known_tasks() if other not in TASKS)
         raise UserError(
             f"unknown task {task!r} in {name!r}; tasks: {', '.join([*TASKS, *others])}; TRMs: "
-            f"{', '.join(TRMS)}"
+            f"{', '.join(TRMS)}{did_you_mean(task, [*known_tasks(), *TASKS, *TRMS])}"
         )
     backbones = [word for word in rest if word in BACKBONES]
     methods = [word for word in rest if word in METHODS]
@@ -41,6 +41,7 @@ def recipe(name: str) -> RunConfig:
             f"{wrong!r} is neither a backbone nor a method; a recipe is TASK[/BACKBONE][/METHOD] "
             f"with a backbone of {', '.join(BACKBONES)} and a method of {', '.join(METHODS)}; "
             "another model is set by --solver.backbone.name HUB_ID_OR_FOLDER"
+            f"{did_you_mean(wrong, [*BACKBONES, *METHODS])}"
         )
     method = methods[0] if methods else "focus"
     config = with_backbone(TASKS[task]() if task in TASKS else other_task(task), *backbones)

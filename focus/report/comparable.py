@@ -34,7 +34,7 @@ def letter_settings(runs: Sequence[Evaluated]) -> tuple[list[Evaluated], list[st
             for place, setting in enumerate(distinct):
                 values = ", ".join(f"{name} {setting.get(name)}" for name in differing)
                 notes.append(f"{task} {_letter(place)}: {values}.")
-    _refuse_twins(lettered)
+    _refuse_duplicates(lettered)
     return [next(r for r in lettered if r.folder == run.folder) for run in runs], notes
 
 
@@ -85,7 +85,7 @@ def _letter(place: int) -> str:
     return ascii_uppercase[place] if place < 26 else f"#{place + 1}"
 
 
-def _refuse_twins(runs: Sequence[Evaluated]) -> None:
+def _refuse_duplicates(runs: Sequence[Evaluated]) -> None:
     """Two evaluations of one run would count as two seeds."""
     seen: dict[tuple, Evaluated] = {}
     for run in runs:

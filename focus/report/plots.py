@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -71,7 +70,7 @@ def accuracy_over_time(runs: Sequence[Evaluated]) -> Figure | None:
 def over_steps(axis: Any) -> None:
     """Numbers of steps from left to right, on a logarithmic scale."""
     axis.set_xscale("log", base=2)
-    axis.get_xaxis().set_major_formatter(matplotlib.ticker.ScalarFormatter())
+    axis.get_xaxis().set_major_formatter(lambda k, _: f"{k:,.0f}" if k >= 1 else "0")
 
 
 def _finish(figure: Figure, axis: Any, label: str) -> Figure:

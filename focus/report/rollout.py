@@ -1,5 +1,6 @@
 """The figure of `focus diagnose`: a rollout at a glance."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -18,16 +19,21 @@ def draw_rollout(diagnosis: Diagnosis, folder: Path) -> None:
 
 
 def rollout_figure(diagnosis: Diagnosis) -> Figure:
-    """Four panels over the number of steps, on a logarithmic axis."""
+    """Six panels over the number of steps, on a logarithmic axis."""
     moments = diagnosis.moments
-    figure = Figure(figsize=(7.0, 4.6), layout="constrained")
-    solved, error, answer, change = figure.subplots(2, 2, sharex=True).flat
+    figure = Figure(figsize=(7.0, 6.4), layout="constrained")
+    solved, turnover, error, answer, change, memory = figure.subplots(3, 2, sharex=True).flat
     ever = diagnosis.solved.cumsum(0).astype(bool).mean(1)
     _lines(solved, diagnosis, {
         "solved": [100 * one.exact for one in moments],
         "solved so far, or before": [100 * share for share in ever],
     })  # fmt: skip
     solved.set_ylabel("puzzles, %")
+    _lines(turnover, diagnosis, {
+        "gained between two points": [one.gained for one in moments],
+        "lost again": [one.lost for one in moments],
+    })  # fmt: skip
+    turnover.set_ylabel("puzzles")
     _lines(error, diagnosis, {
         "energy": [one.energy for one in moments],
         "confidence": [one.confidence for one in moments],
@@ -44,14 +50,16 @@ def rollout_figure(diagnosis: Diagnosis) -> Figure:
         "step of the memory": [one.memory_moved for one in moments],
     })  # fmt: skip
     change.set_yscale("symlog", linthresh=1e-3)
-    for axis in (answer, change):
+    _lines(memory, diagnosis, {"size of the memory u": [one.memory for one in moments]})
+    memory.set_ylim(bottom=0.0)
+    for axis in (change, memory):
         axis.set_xlabel("steps K")
     figure.suptitle(diagnosis.verdict())
     return figure
 
 
-def _lines(axis: Axes, diagnosis: Diagnosis, named: dict[str, list[float]]) -> None:
-    steps = [max(one.step, 0.5) for one in diagnosis.moments]  # 0 has no place on the axis
+def _lines(axis: Axes, diagnosis: Diagnosis, named: Mapping[str, Sequence[float]]) -> None:
+    steps = [max(one.step, 0.5) for one in diagnosis.moments]  # a logarithmic axis has no 0
     for number, (name, values) in enumerate(named.items()):
         axis.plot(steps, values, label=name, lw=1.2, marker=".", ms=3, color=PALETTE[number])
     over_steps(axis)

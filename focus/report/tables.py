@@ -51,15 +51,15 @@ def _pooled(runs: Sequence[Evaluated], mark: str = "") -> Rate | None:
 
 def _mark(runs: Sequence[Evaluated], focus: Sequence[Evaluated]) -> str:
     """† where a method differs from FOCUS beyond the spread of seeds."""
-    theirs = {run.seed: run for run in focus}
+    by_seed = {run.seed: run for run in focus}
     signs, certain = [], True
     for run in runs:
-        other = theirs.get(run.seed)
+        other = by_seed.get(run.seed)
         if other is None or other is run:
             continue
-        mine, his = run.exact[run.steps], other.exact[other.steps]
-        better = sum(right and not his[id_] for id_, right in mine.items() if id_ in his)
-        worse = sum(his[id_] and not right for id_, right in mine.items() if id_ in his)
+        ours, theirs = run.exact[run.steps], other.exact[other.steps]
+        better = sum(right and not theirs[id_] for id_, right in ours.items() if id_ in theirs)
+        worse = sum(theirs[id_] and not right for id_, right in ours.items() if id_ in theirs)
         signs.append(better > worse)
         certain = certain and mcnemar(better, worse) < 0.05
     return "†" if len(signs) >= 3 and certain and len(set(signs)) == 1 else ""

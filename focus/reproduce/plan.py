@@ -244,7 +244,7 @@ def _transfer(scale: Scale, backbone: str, out: Path, data: str | None, allow_co
         backbone, "--benchmarks", benchmarks, *(("--allow-code",) if allow_code else ()),
         *(("--data", data) if data else ()), *scale.transfer, "--out", str(folder),
     )  # fmt: skip
-    hours = _SMALL_HOURS if scale.test else 0.1 + 2.0 * _BILLIONS[backbone]
+    hours = _SMALL_HOURS if scale.test else 0.1 + 3.0 * _BILLIONS[backbone]
     name = f"transfer-{backbone}"
     return Job(name, (words,), _stamp(out, name), hours, tuple(runs))
 

@@ -11,6 +11,7 @@ likely class. The energy is appendix B.1 of the paper, there for Sudoku.
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from torch.nn.functional import one_hot
 
 from focus.errors import GivenUpError, UserError
 from focus.random import Stream, normal, order, uniform, uniforms
+from focus.settings import Above, Share, Weight, check_ranges
 from focus.tasks.assignment_rules import (
     TableName,
     all_conflicts,
@@ -62,11 +64,13 @@ class Assignment(Task):
     valid_is_correct = True
     patience = 50_000  # guesses of the search before it is given up
 
-    lambda_ce: float = 1.0  # weight of the cross-entropy of the blanks (lambda_CE)
-    lambda_hard: float = 0.25  # weight of the hard-cell term (lambda_hard)
-    lambda_c: float = 0.20  # weight of the violated rules: V_allDiff and further ones (lambda_c)
-    hard_fraction: float = 0.25  # share of the blanks that count as hard
-    logit_bound: float = 20.0  # hard clip of the class logits
+    lambda_ce: Weight = 1.0  # weight of the cross-entropy of the blanks (lambda_CE)
+    lambda_hard: Weight = 0.25  # weight of the hard-cell term (lambda_hard)
+    lambda_c: Weight = 0.20  # weight of the violated rules: V_allDiff and further ones (lambda_c)
+    # share of the blanks that count as hard
+    hard_fraction: Annotated[float, Share(above_zero=True)] = 0.25
+    # hard clip of the class logits
+    logit_bound: Annotated[float, Above(0)] = 20.0
     candidates: bool = True  # context holds the classes that the givens leave open (ours)
     # False, a control of ours: a language model alone tells the updater what is given
     givens_shown: bool = True
@@ -81,6 +85,7 @@ class Assignment(Task):
             raise UserError(f"{self.name} has {self.classes} classes, {len(_SYMBOLS)} at most")
         if self.grids_in_prompt not in (1, 2):
             raise UserError(f"task.grids-in-prompt is 1 or 2, not {self.grids_in_prompt}")
+        check_ranges(self, "task")
 
     # ------------------------------------------------------------------ to write
     @property
@@ -319,15 +324,13 @@ class Assignment(Task):
         self, z: Float[Tensor, "batch tokens channels"], x: Problem
     ) -> Float[Tensor, "batch tokens features"]:
         probabilities = z.softmax(-1)
-        if self.answer_features == "probabilities":
-            return probabilities
         raw = self.answer_features == "logits"
         logits = z if raw else z.log_softmax(-1).clamp(min=LOG_FLOOR)
         return torch.cat([probabilities, logits / 8], -1)
 
     @property
     def feature_width(self) -> int:
-        return self.classes * (1 if self.answer_features == "probabilities" else 2)
+        return self.classes * 2
 
     def decode(
         self, z: Float[Tensor, "*lead batch tokens channels"], x: Problem

@@ -61,7 +61,7 @@ StepWeights = Literal["linear", "uniform", "final"]
 # What an updater sees of an answer beside its probabilities. A constant added to all logits of a
 # cell changes no probability and no loss, so that it drifts over a rollout: an updater that sees
 # it has a clock, and fails on rollouts longer than those it learned from (docs/LOG.md).
-AnswerFeatures = Literal["log-probabilities", "logits", "probabilities"]
+AnswerFeatures = Literal["log-probabilities", "logits"]
 LOG_FLOOR = -8.0  # of log-probabilities among the features: below it a class counts as excluded
 
 
@@ -458,10 +458,8 @@ class Task(ABC):
 
     def messages(
         self, h: Float[Tensor, "batch tokens width"], x: Problem
-    ) -> tuple[
-        Float[Tensor, "batch tokens slots width"], Bool[Tensor, "shared tokens slots"] | None
-    ]:
-        """What each token hears of h, and which messages there are (None: all of them).
+    ) -> tuple[Float[Tensor, "batch tokens slots width"], Bool[Tensor, "shared tokens slots"]]:
+        """What each token hears of h, and which messages there are.
 
         By default a message for each relation: the mean of h over the other related tokens.
         """

@@ -20,7 +20,7 @@ from focus.engines import maze_generator, maze_search
 from focus.engines.maze_search import GOAL, OPEN, START, WALL
 from focus.errors import UserError, counted
 from focus.random import Stream, normal, uniform
-from focus.settings import Role
+from focus.settings import Above, AtLeast, Role, Weight, check_ranges
 from focus.tasks import drawing
 from focus.tasks.base import (
     LOG_FLOOR,
@@ -36,6 +36,8 @@ from focus.tasks.maze_tokens import (
     MazeProblem,
     MazeRows,
     MazeTarget,
+    gather_neighbours,
+    gather_vectors,
     is_route,
     maze_problem,
     open_cells,
@@ -43,7 +45,7 @@ from focus.tasks.maze_tokens import (
     unpack_mazes,
 )
 from focus.tasks.prompt import Cell, Prompt
-from focus.tasks.records import Context, constant, gather_neighbours, gather_vectors
+from focus.tasks.records import Context, constant
 
 PATH = 4  # answer code of a path cell
 _FIXED_LOGIT = 8.0  # start and goal are path cells for sure, padding is not
@@ -62,29 +64,32 @@ class Maze(Task):
     padded = True
 
     size: int = 30  # cells of a side
-    max_tokens: int = 0  # pad open cells to this number; 0 = all cells of the grid
-    min_path: int = 0  # generated mazes: least moves from start to goal; 0 = 109 at 30x30
+    # pad open cells to this number; 0 = all cells of the grid
+    max_tokens: Annotated[int, AtLeast(0)] = 0
+    # generated mazes: least moves from start to goal; 0 = 109 at 30x30
+    min_path: Annotated[int, AtLeast(0)] = 0
     wall_share: tuple[float, float] = (0.30, 0.46)  # generated mazes: range of the wall share
     # How z is read: canonical walks from the goal along parents, threshold marks likely path cells
     decoder: Annotated[Literal["canonical", "threshold"], Role.METHOD] = "canonical"
-    lambda_dice: float = 0.40  # weight of the soft Dice loss (lambda_dice)
-    lambda_rank: float = 0.04  # weight of V_rank (lambda_rank)
-    lambda_dec: float = 0.10  # weight of V_dec (lambda_dec)
-    rank_cells: int = 16  # path and non-path cells compared by V_rank
-    rank_margin: float = 0.5  # probability margin of V_rank
-    decoder_distance_weight: float = 0.35  # weight of |d_i - d_j - 1| in the decoder's score
-    lambda_parent: float = 1.0  # task loss: parents of all reachable cells (ours)
-    lambda_distance: float = 0.10  # task loss: distances, in units of 16 moves (ours)
-    lambda_move: float = 0.05  # task loss: distance to the parent is one move (ours)
-    logit_bound: float = 20.0  # hard clip of path and parent logits
+    lambda_dice: Weight = 0.40  # weight of the soft Dice loss (lambda_dice)
+    lambda_rank: Weight = 0.04  # weight of V_rank (lambda_rank)
+    lambda_dec: Weight = 0.10  # weight of V_dec (lambda_dec)
+    # path and non-path cells compared by V_rank
+    rank_cells: Annotated[int, AtLeast(1)] = 16
+    rank_margin: Weight = 0.5  # probability margin of V_rank
+    decoder_distance_weight: Weight = 0.35  # weight of |d_i - d_j - 1| in the decoder's score
+    lambda_parent: Weight = 1.0  # task loss: parents of all reachable cells (ours)
+    lambda_distance: Weight = 0.10  # task loss: distances, in units of 16 moves (ours)
+    lambda_move: Weight = 0.05  # task loss: distance to the parent is one move (ours)
+    # hard clip of path and parent logits
+    logit_bound: Annotated[float, Above(0)] = 20.0
     # what the updater sees of the answer beside its probabilities (ours); raw logits run away
     answer_features: AnswerFeatures = "log-probabilities"
 
     def __post_init__(self):
         if not 2 <= self.size <= _LARGEST_GENERATED:
             raise UserError(f"a maze has 2 to {_LARGEST_GENERATED} cells in a row, not {self.size}")
-        if self.max_tokens < 0 or self.min_path < 0:
-            raise UserError("task.max-tokens and task.min-path are numbers from 0")
+        check_ranges(self, "task")
         if not 0 <= self.wall_share[0] <= self.wall_share[1] < 1:
             raise UserError("task.wall-share is a range of two shares from 0 to below 1")
 
@@ -385,7 +390,7 @@ class Maze(Task):
         self, h: Float[Tensor, "batch tokens width"], x: MazeProblem
     ) -> tuple[Float[Tensor, "batch tokens slots width"], Bool[Tensor, "batch tokens slots"]]:
         """The neighbours themselves, in the order of the directions."""
-        return gather_vectors(h, x.neighbours()), x.traversable
+        return gather_vectors(h, x), x.traversable
 
     # --------------------------------------------------------------- the answer
     def answer_only(self) -> "Maze":
@@ -415,7 +420,7 @@ class Maze(Task):
     ) -> Float[Tensor, "batch tokens features"]:
         """Path and parent probabilities, distance, and the slope of distance to neighbours."""
         moves, parent = self._moves(z), self._parent_log_p(z, x)
-        slope = (moves[..., None] - gather_neighbours(moves, x.neighbours())) / 2
+        slope = (moves[..., None] - gather_neighbours(moves, x)) / 2
         parts = [
             z[..., :1].sigmoid(),
             parent.exp() * x.traversable,
@@ -424,14 +429,14 @@ class Maze(Task):
         ]
         if self.answer_features == "logits":
             parts += [z[..., :1] / 8, z[..., 1:5] * x.traversable / 8]
-        elif self.answer_features == "log-probabilities":
+        else:
             path = z[..., :1].clamp(LOG_FLOOR, -LOG_FLOOR)  # log-odds
             parts += [path / 8, parent.clamp(min=LOG_FLOOR) * x.traversable / 8]
         return torch.cat([part.to(z.dtype) for part in parts], -1)
 
     @property
     def feature_width(self) -> int:
-        return 10 + (0 if self.answer_features == "probabilities" else 5)
+        return 15
 
     def _moves(self, z: Float[Tensor, "*lead channels"]) -> Float[Tensor, "*lead"]:
         """Predicted distance from the start, in moves."""
@@ -447,7 +452,7 @@ class Maze(Task):
     ) -> Float[Tensor, "*lead batch tokens 4"]:
         """log p_parent(j|i) - 0.35 |d_i - d_j - 1| for each direction; very low into walls."""
         moves = self._moves(z)
-        there = gather_neighbours(moves, x.neighbours())
+        there = gather_neighbours(moves, x)
         gap = (moves[..., None] - there - 1).abs()
         scores = self._parent_log_p(z, x) - self.decoder_distance_weight * gap
         return scores.masked_fill(~x.traversable, _MASKED)
@@ -528,13 +533,13 @@ class Maze(Task):
             keys, Stream.CORRUPT_4, 1
         )
         path = ((y.path & ~dropped) | detour) ^ flipped
-        astray = torch.where(
+        wrong_parent = torch.where(
             dropped | flipped, (uniform(keys, Stream.CORRUPT_5, self.tokens) * 4).long(), y.parent
         )
         z = torch.cat(
             [
                 (path.float() * 8 - 4)[..., None],
-                functional.one_hot(astray, 4).float() * 8 - 4,
+                functional.one_hot(wrong_parent, 4).float() * 8 - 4,
                 (y.distance.float() / self.channels[2].unit)[..., None],
             ],
             -1,
@@ -598,7 +603,7 @@ class Maze(Task):
         distance, moves = z[..., 5].float(), self._moves(z)
         target = (y.distance.float() / self.channels[2].unit).expand_as(distance)
         far = functional.smooth_l1_loss(distance, target, reduction="none")
-        there = _pick(gather_neighbours(moves, x.neighbours()), y.parent)
+        there = _pick(gather_neighbours(moves, x), y.parent)
         move = functional.smooth_l1_loss(moves - there, torch.ones_like(moves), reduction="none")
         return (
             self.energy(z, x, y)

@@ -7,12 +7,12 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
 from focus.engines.maze_search import BLOCKED, GOAL, OPEN, ROOT, START, UNREACHABLE
-from focus.tasks.records import Neighbours, Problem, Target, TensorRecord, gather_neighbours
+from focus.tasks.records import Problem, Target, TensorRecord
 
 _MOVES = ((1, 0), (0, -1), (0, 1), (-1, 0))
 
@@ -40,11 +40,6 @@ class MazeProblem(Problem):
         """Tokens whose membership of the path is open: all but the two ends."""
         return self.kind == OPEN
 
-    def neighbours(self) -> Neighbours:
-        """The four directions as a table; slot d of a token is reached back by slot 3 - d."""
-        back = 3 - torch.arange(4, device=self.cell.device)
-        return Neighbours(self.neighbour, self.traversable, back.expand_as(self.neighbour))
-
 
 @dataclass(frozen=True)
 class MazeTarget(Target):
@@ -55,6 +50,69 @@ class MazeTarget(Target):
     parent_token: Int[Tensor, "batch tokens"]  # itself where there is no parent
     has_parent: Bool[Tensor, "batch tokens"]  # reachable, and not the start
     distance: Int[Tensor, "batch tokens"]  # moves from the start, 0 where unreachable
+
+
+def opposite(device: torch.device) -> Int[Tensor, " 4"]:
+    """The direction back from the neighbour in each direction."""
+    return 3 - torch.arange(4, device=device)
+
+
+class _GatherNeighbours(torch.autograd.Function):
+    """Read the neighbours' values; the gradient is read the same way, so no scatter is needed."""
+
+    @staticmethod
+    def forward(ctx, values, index, present):
+        ctx.save_for_backward(index, present)
+        return _read(values, index) * present
+
+    @staticmethod
+    def backward(ctx, grad):
+        index, present = ctx.saved_tensors
+        # What token i gave to its neighbour j comes back from the opposite direction of j.
+        flat = (grad * present).flatten(-2)
+        return (_read(flat, index * 4 + opposite(index.device)) * present).sum(-1), None, None
+
+
+def _read(values: Tensor, index: Tensor) -> Tensor:
+    """values (*lead, batch, tokens) at index (batch, tokens, 4)."""
+    index = index.expand(*values.shape[:-1], *index.shape[-2:])
+    return values.gather(-1, index.flatten(-2)).unflatten(-1, index.shape[-2:])
+
+
+def gather_neighbours(
+    values: Float[Tensor, "*lead tokens"], x: MazeProblem
+) -> Float[Tensor, "*lead tokens 4"]:
+    """Each token's view of a scalar at its neighbours, 0 where there is none."""
+    return _GatherNeighbours.apply(values, x.neighbour, x.traversable)
+
+
+class _GatherVectors(torch.autograd.Function):
+    """The same for vectors."""
+
+    @staticmethod
+    def forward(ctx, values, index, present):
+        ctx.save_for_backward(index, present)
+        return _rows(values, index) * present[..., None].to(values.dtype)
+
+    @staticmethod
+    def backward(ctx, grad):
+        index, present = ctx.saved_tensors
+        given = _rows(grad.flatten(1, 2), index * 4 + opposite(index.device))
+        return (given * present[..., None].to(grad.dtype)).sum(2), None, None
+
+
+def _rows(values: Tensor, index: Tensor) -> Tensor:
+    """values (batch, rows, width) at index (batch, tokens, 4)."""
+    batch, rows = values.shape[:2]
+    first = torch.arange(batch, device=values.device)[:, None, None] * rows
+    return values.flatten(0, 1)[index + first]
+
+
+def gather_vectors(
+    values: Float[Tensor, "batch tokens width"], x: MazeProblem
+) -> Float[Tensor, "batch tokens 4 width"]:
+    """Each token's view of the vectors at its neighbours, 0 where there is none."""
+    return _GatherVectors.apply(values, x.neighbour, x.traversable)
 
 
 def trace(
@@ -143,14 +201,14 @@ def is_route(marked: Bool[Tensor, "batch tokens"], x: MazeProblem) -> Bool[Tenso
     Ends have one marked neighbour, other cells two: that leaves a route from start to goal
     and perhaps rings apart from it. Following the route edge by edge excludes the rings.
     """
-    neighbours, tokens = x.neighbours(), marked.shape[1]
-    linked = gather_neighbours(marked.float(), neighbours).bool()  # batch, tokens, 4
+    tokens = marked.shape[1]
+    linked = gather_neighbours(marked.float(), x).bool()  # batch, tokens, 4
     degree = linked.sum(-1)
     ends = (x.kind == START) | (x.kind == GOAL)
     regular = ((degree == torch.where(ends, 1, 2)) | ~marked).all(-1)
     # Edge (i, s) leads from i to its neighbour j; from there on to the link that is not back.
     onward = linked[torch.arange(marked.shape[0], device=marked.device)[:, None, None], x.neighbour]
-    back = functional.one_hot(neighbours.reverse, 4).bool()
+    back = functional.one_hot(opposite(marked.device), 4).bool()
     onward = onward & ~back
     edge = x.neighbour * 4 + onward.byte().argmax(-1)
     own = torch.arange(tokens * 4, device=edge.device).view(tokens, 4)

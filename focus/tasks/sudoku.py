@@ -20,7 +20,7 @@ from focus.random import Stream, order, uniforms
 from focus.tasks import drawing
 from focus.tasks.assignment import Assignment
 from focus.tasks.base import Codes
-from focus.tasks.records import Problem, Rows
+from focus.tasks.records import Rows
 
 _WALK = 10  # puzzles grown one from the other in the neighbourhood mode
 

@@ -71,6 +71,10 @@ def matrix_rate(device: str) -> float:
 
 def _as_measured(config: RunConfig) -> RunConfig:
     """The run without what takes long to make and does not change how long an update takes."""
+    if not config.optimizer.updates:
+        raise UserError("there is nothing to measure: optimizer.updates is 0")
+    if config.solver.answer == "written":
+        raise UserError("a model that writes has no steps to measure; name another method")
     return replace(config, corpus=CorpusConfig(), teacher=TeacherConfig())
 
 

@@ -137,7 +137,8 @@ class RunConfig(Settings):
     # share of examples drawn from the training split beside them
     train_share: Annotated[float, Share()] = 0.5
     augment: bool = True  # train on random symmetries of the puzzles
-    # reveal up to so many blank cells of a training puzzle, different ones at each draw (ours)
+    # reveal up to so many blank cells of a training puzzle, different ones at each draw; easier
+    # puzzles are mixed in by Ren and Liu, too (arXiv 2601.10679)
     hints: Annotated[int, AtLeast(0)] = 0
     seed: Annotated[int, SEEDS, Role.AXIS] = 42  # of weights and of every draw
 
@@ -218,7 +219,7 @@ class RunConfig(Settings):
         if replay.selects:
             for _, K_p, h in replay.stages:
                 K_p = supervision.steps or K_p  # with carried states a trajectory is a stay
-                if h < 1 or not any(t + h <= K_p for t in self.curation.candidates):
+                if not any(t + h <= K_p for t in self.curation.candidates):
                     raise UserError(
                         f"replay.stages: no curation.candidates t has t + h <= K_p for "
                         f"K_p = {K_p}, h = {h}"

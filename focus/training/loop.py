@@ -29,6 +29,7 @@ from focus.training.schedule import Scheduled, scheduled
 from focus.training.state import load_state, optimizer_tensors, restore_optimizer, save_state
 from focus.training.step_runner import StepRunner
 from focus.training.text_kl import make_text_kl
+from focus.training.time_limit import TimeLimit
 from focus.training.trackers import check_tracker
 
 _SAVED = ".saved"  # a file that tells that there was a state
@@ -146,8 +147,14 @@ class Trainer:
         return not self.config.deep_supervision.steps and coin < probability
 
     # ------------------------------------------------------------------ the run
-    def run(self, report: Callable[[int, dict], None] = lambda update, line: None) -> dict:
-        """Train to the end, or until `patience` is; returns the last validation."""
+    def run(
+        self, report: Callable[[int, dict], None] = lambda update, line: None,
+        is_over: TimeLimit = lambda: False,
+    ) -> dict:  # fmt: skip
+        """Train to the end, or until `patience` is, or the time; returns the last validation.
+
+        When `is_over` says so the state is saved, for `resume` to go on with.
+        """
         self.begin()
         result = self.validate() if self.config.optimizer.updates == 0 else {}
         while self.goes_on:
@@ -155,6 +162,10 @@ class Trainer:
             line = self.after_update()
             result = line.get("validation", result)
             report(self.update, line)
+            # What the language model has read for the next updates is not stored.
+            if self.goes_on and self.update % self.config.encode_interval == 0 and is_over():
+                self.pause()
+                break
         self.metrics.close()
         self.processes.meet()
         return result
@@ -164,6 +175,12 @@ class Trainer:
         if not self.claimed and holds_a_run(self.folder):
             raise UserError(f"{self.folder} holds a run: resume() goes on with it")
         self.claimed = True
+        rows = min(len(self.splits.validation), self.config.eval_rows)
+        if rows < self.processes.count:
+            raise UserError(
+                f"{self.processes.count} processes cannot share {rows} validation puzzles: raise "
+                "--eval-rows, or start fewer"
+            )
         for part in ("last", "best"):  # found out now, not at the first save
             check_replaceable(self.folder / part)
         self._begun = time.monotonic() - self.seconds
@@ -189,6 +206,7 @@ class Trainer:
             if self.processes.first:
                 self.metrics.write(line)
         if self.update % config.save_every == 0 or last or self.stopped_early:
+            self.seconds = time.monotonic() - self._begun
             self.save()
         return line
 
@@ -259,6 +277,11 @@ class Trainer:
             )  # fmt: skip
             write_text(self.folder / _SAVED, "")
 
+    def pause(self) -> None:
+        """Save between two saves; the clock stops until the run is resumed."""
+        self.seconds = time.monotonic() - self._begun
+        self.save()
+
     def resume(self) -> None:
         """Go on from `last/`; from the start when a kill came before the first checkpoint."""
         folder, runner = find_folder(self.folder / "last"), self.step_runner
@@ -269,7 +292,7 @@ class Trainer:
                 folder, self.config, self.device
             )
             own_states = runner.objective.tensors()
-            if strange := sorted(set(carried) ^ set(own_states)):
+            if carried and (strange := sorted(set(carried) ^ set(own_states))):
                 raise UserError(
                     f"{folder} holds the states of another version ({strange[0]}): the run cannot "
                     "go on; choose another folder to begin again"

@@ -1,4 +1,4 @@
-"""How much GPU memory a run will need, told before it starts.
+"""How much GPU memory a run will need, estimated before it starts.
 
 A sum of weights, what AdamW keeps, and activations that the backward pass needs, counted by the
 sizes of the models. A recorded update (CUDA graph) has memory of its own beside that of the runs
@@ -16,7 +16,7 @@ from focus.model.base import Model
 from focus.training.config import RunConfig
 
 _GIB = 2**30
-_LOST = 1.08  # fragments and what libraries keep, fitted to docs/results/bench-language-models.json
+_OVERHEAD = 1.08  # fragmentation and libraries, fitted to docs/results/bench-language-models.json
 _FULL = 0.9  # of a device's memory, which others may use as well
 _RECORDED = 2  # activations of an update that is recorded
 
@@ -33,7 +33,7 @@ class MemoryEstimate:
     @property
     def total(self) -> float:
         """All of it."""
-        return _LOST * (self.weights + self.optimizer + self.language_model + self.updater)
+        return _OVERHEAD * (self.weights + self.optimizer + self.language_model + self.updater)
 
     def __str__(self) -> str:
         return (

@@ -32,7 +32,6 @@ class Part:
     """Weights that are updated together."""
 
     name: str  # updater or adapter
-    weights: list[Tensor]
     place: slice  # of the vector
     optimizers: Sequence[torch.optim.Optimizer]
 
@@ -56,10 +55,6 @@ class Optimizer:
     def named(self, *names: str) -> list[Part]:
         """The parts of these names; all without any."""
         return [part for part in self.parts if not names or part.name in names]
-
-    def weights(self, *names: str) -> list[Tensor]:
-        """The trained weights of these parts."""
-        return [weight for part in self.named(*names) for weight in part.weights]
 
     def gradients(self, *names: str) -> list[Tensor]:
         """The gradients of these parts, each as one vector."""
@@ -87,7 +82,7 @@ class Optimizer:
             optimizer.step()
         torch._foreach_zero_(gradients)
         if self.averaged is not None:
-            # At first it reaches back over a tenth of the run so far, lest it keep the start.
+            # At first it reaches back over a tenth of the run so far, so that it forgets the start.
             done = update.float()
             decay = ((1 + done) / (10 + done)).clamp(max=self.config.ema)
             share = 1 - (decay**interval if interval > 1 else decay)
@@ -118,7 +113,7 @@ def make_parts(vector: WeightVector, config: OptimizerConfig) -> list[Part]:
         if matrices := named[len(plain) :]:
             optimizers.append(Muon(matrices, peak, config))
         place = vector.stretch([name for name, _ in named])
-        parts.append(Part(part, [weight for _, weight in named], place, optimizers))
+        parts.append(Part(part, place, optimizers))
     return parts
 
 

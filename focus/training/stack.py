@@ -28,6 +28,7 @@ from focus.training.objectives.curated import Curated
 from focus.training.puzzles import Progress, load_puzzles
 from focus.training.sampler import Sampler
 from focus.training.schedule import scheduled
+from focus.training.time_limit import TimeLimit
 
 
 class Stack:
@@ -51,15 +52,26 @@ class Stack:
             if holds_a_run(folder) or find_folder(folder / "last") is not None:
                 trainer.resume()
 
-    def run(self, report: Callable[[int, list[dict]], None] = lambda update, lines: None) -> None:
-        """Train all runs to their end; those that a kill left behind catch up first."""
+    def run(
+        self, report: Callable[[int, list[dict]], None] = lambda update, lines: None,
+        is_over: TimeLimit = lambda: False,
+    ) -> None:  # fmt: skip
+        """Train all runs to their end; those that a kill left behind catch up first.
+
+        When `is_over` says that the time is, the states of all are saved.
+        """
         for trainer in self.trainers:
             trainer.begin()
         end = self.trainers[0].config.optimizer.updates
         while (first := min(trainer.update for trainer in self.trainers)) < end:
             behind = [trainer for trainer in self.trainers if trainer.update == first]
             ahead = [trainer.update for trainer in self.trainers if trainer.update > first]
-            StackedRuns(behind, self.device).run(min(ahead, default=end), report)
+            until = min(ahead, default=end)
+            StackedRuns(behind, self.device).run(until, report, is_over)
+            if behind[0].update < until:
+                for trainer in behind:
+                    trainer.pause()
+                break
         for trainer in self.trainers:
             trainer.metrics.close()
 
@@ -90,12 +102,16 @@ class StackedRuns:
         captured = captured and self.solver.backbone.prepare_capture()
         self.graphs = Graphs(device, self._changing, captured)
 
-    def run(self, until: int, report: Callable[[int, list[dict]], None]) -> None:
-        """Train until an update."""
+    def run(
+        self, until: int, report: Callable[[int, list[dict]], None], is_over: TimeLimit
+    ) -> None:
+        """Train until an update, or until the time is over."""
         first = self.trainers[0]
         while first.update < until:
             self.train_update()
             report(first.update, [trainer.after_update() for trainer in self.trainers])
+            if is_over():
+                break
 
     def train_update(self) -> None:
         """One update of every run."""

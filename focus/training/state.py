@@ -1,9 +1,7 @@
 """The complete training state as a folder, in two precisions.
 
 *exact* continues bit for bit on the same machine. *portable* is small enough to move between
-machines: weights in float32, the average as a bf16 difference to them, second moments in bf16,
-first moments (forgotten within some ten updates) in 8 bits with a scale per tensor. Files hold
-about 15 MiB.
+machines (`portable_state.py`). Files hold about 15 MiB.
 """
 
 import json
@@ -20,12 +18,10 @@ from focus.model.checkpoint import read_tensors
 from focus.serialization import to_json
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.optimizer import Optimizer
+from focus.training.portable_state import Tensors, reduce_state, restore_state
 
 _SHARD = 15 * 2**20  # bytes
-_OTHERS = ("weights", "average", "metric_sums", "carried", "scale")  # what is no moment
-_LARGEST_8_BIT = 448.0  # of float8_e4m3fn
-
-Tensors = dict[str, Tensor]
+_OTHERS = ("weights", "average", "metric_sums", "carried")  # what is no moment
 
 
 def optimizer_tensors(optimizer: Optimizer) -> Tensors:
@@ -68,7 +64,7 @@ def save_state(
         tensors |= {f"average/{name}": value for name, value in average.items()}
     tensors |= moments
     if config.portable:
-        tensors = _reduce(tensors)
+        tensors = reduce_state(tensors)
     else:
         tensors |= {f"carried/{name}": value for name, value in carried.items()}
     with atomic_folder(folder) as fresh:
@@ -91,7 +87,7 @@ def load_state(
     for path in sorted(folder.glob("state-*.safetensors")):
         tensors |= read_tensors(path, device)
     if stored.portable:
-        tensors = _restore(tensors)
+        tensors = restore_state(tensors, folder)
 
     def part(name: str) -> Tensors:
         head = f"{name}/"
@@ -126,35 +122,3 @@ def _shards(tensors: Tensors) -> list[Tensors]:
         )
         room -= size
     return shards
-
-
-def _reduce(tensors: Tensors) -> Tensors:
-    small: Tensors = {}
-    for name, value in tensors.items():
-        kind, parameter = name.split("/", 1)
-        if kind == "average":
-            small[name] = (value - tensors[f"weights/{parameter}"]).bfloat16()
-        elif kind == "exp_avg_sq":
-            small[name] = value.bfloat16()
-        elif kind == "exp_avg":
-            scale = value.abs().max().clamp(min=1e-30) / _LARGEST_8_BIT
-            small[name], small[f"scale/{parameter}"] = (
-                (value / scale).to(torch.float8_e4m3fn),
-                scale,
-            )
-        else:
-            small[name] = value
-    return small
-
-
-def _restore(tensors: Tensors) -> Tensors:
-    whole: Tensors = {}
-    for name, value in tensors.items():
-        kind, parameter = name.split("/", 1)
-        if kind == "average":
-            whole[name] = tensors[f"weights/{parameter}"] + value.float()
-        elif kind == "exp_avg":
-            whole[name] = value.float() * tensors[f"scale/{parameter}"]
-        elif kind != "scale":
-            whole[name] = value.float()
-    return whole

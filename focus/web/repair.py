@@ -55,8 +55,8 @@ def name_solvers(models: Sequence[tuple[str, Model, RunConfig]]) -> list[NamedSo
     for word, model, config in models:
         path = Path(word).absolute()
         short = path.parent.name if path.name == "best" else path.name
-        twins = sum(named.name.partition(" (")[0] == short for named in solvers)
-        name = f"{short} ({twins + 1})" if twins else short
+        same_name = sum(named.name.partition(" (")[0] == short for named in solvers)
+        name = f"{short} ({same_name + 1})" if same_name else short
         solvers.append(NamedSolver.of(name, model, config))
     return solvers
 

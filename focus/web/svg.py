@@ -102,8 +102,8 @@ def _chosen(repair: dict) -> list[dict]:
     end = repair["steps"] if repair["solved_at"] is None else repair["solved_at"]
     before = sum(frame["step"] < end for frame in repair["frames"])
     frames = repair["frames"][: before + 1]
-    kept = np.unique(np.linspace(0, len(frames) - 1, min(len(frames), MOST_FRAMES)).round())
-    return [frames[int(number)] for number in kept]
+    chosen = np.unique(np.linspace(0, len(frames) - 1, min(len(frames), MOST_FRAMES)).round())
+    return [frames[int(number)] for number in chosen]
 
 
 def _place(number: int, side: int, cell: float) -> tuple[float, float]:
@@ -191,16 +191,16 @@ def _words(
     solved_at = repair["solved_at"]
     for number, frame in enumerate(frames):
         step, solved = frame["step"], solved_at is not None and frame["step"] >= solved_at
-        said = [
+        words = [
             f"solved at step {solved_at} ✓" if solved else f"step {step}" if step else "the puzzle"
         ]
         if frame["accuracy"] is not None and not solved:
-            said.append(f"{100 * frame['accuracy']:.0f} % of cells right")
+            words.append(f"{100 * frame['accuracy']:.0f} % of cells right")
         if repair["energy"]:
-            said.append(f"energy {repair['energy'][step]:.2f}")
+            words.append(f"energy {repair['energy'][step]:.2f}")
         named = f"left soft{clock.during(number, number + 1)}"
         line = f'<text class="{named}" x="{_EDGE}" y="{bottom + 22:.0f}" font-size="14">'
-        parts.append(f"{line}{escape(' · '.join(said))}</text>")
+        parts.append(f"{line}{escape(' · '.join(words))}</text>")
     return parts
 
 

@@ -34,6 +34,12 @@ def test_each_control_changes_r_as_it_says_and_nothing_stays(run):
         assert not read().any()
     with controlled(solver, "shuffled"):
         torch.testing.assert_close(read(), plain.roll(1, 0))
+    one_by_one = [x[torch.arange(len(x.cell)) == row] for row in range(3)]
+    with controlled(solver, "shuffled"):
+        alone = [solver.backbone.project(solver.backbone.read(one)) for one in one_by_one]
+    assert not alone[0].any()
+    for row in (1, 2):
+        torch.testing.assert_close(alone[row][0], plain[row - 1], rtol=1e-4, atol=1e-4)
     with controlled(solver, "adapter-off"):
         assert not torch.equal(read(), plain)
     torch.testing.assert_close(read(), plain, rtol=0, atol=0)

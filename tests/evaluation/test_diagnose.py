@@ -42,9 +42,21 @@ def test_the_steps_are_few_and_end_with_the_last():
 def test_the_verdict_counts_what_is_lost():
     kept = a_diagnosis([[False, False], [True, False], [True, True]], [0, 8, 16])
     assert kept.verdict() == "more steps do not hurt: 100.0 % at K = 16 is the best"
-    lost = a_diagnosis([[False, False], [True, True], [True, False]], [0, 8, 16])
+    lost = a_diagnosis([[True] * 9, [True] * 2 + [False] * 7], [8, 1024])
     assert lost.verdict() == (
-        "more steps hurt: 100.0 % at K = 8, 50.0 % at K = 16; 1 of 2 puzzles are lost again"
+        "more steps hurt: 100.0 % at K = 8, 22.2 % at K = 1,024; 7 of 9 puzzles are lost again"
+    )
+
+
+def test_nothing_solved_is_said():
+    assert a_diagnosis([[False], [False]], [0, 8]).verdict() == "nothing is solved at any K up to 8"
+
+
+def test_one_puzzle_lost_is_no_evidence_that_steps_hurt():
+    lost = a_diagnosis([[True, True, True, False], [True, False, False, True]], [8, 16])
+    assert lost.verdict() == (
+        "more steps are not seen to hurt: 75.0 % at K = 8, 50.0 % at K = 16; 2 of 4 puzzles are "
+        "lost again and 1 gained"
     )
 
 
@@ -82,7 +94,7 @@ def test_the_command_writes_a_table_and_a_figure(run, tmp_path, capsys):
     words = ["diagnose", str(run), "--steps", "6", "--limit", "5", "--out", str(out)]
     assert main(words) == 0
     text = capsys.readouterr().out
-    assert "more steps" in text
+    assert "more steps" in text or "nothing is solved" in text
     assert (out / "rollout.svg").stat().st_size > 1000
     stored = json.loads((out / "diagnosis.json").read_text())
     assert [row["step"] for row in stored["results"]] == [0, 1, 2, 3, 4, 6]

@@ -10,8 +10,7 @@ import torch
 from focus.cli import main
 from focus.errors import UserError
 from focus.evaluation.controls import controlled
-from focus.evaluation.early_stop import check_early_stop
-from focus.evaluation.puzzles import evaluate
+from focus.evaluation.puzzles import check_early_stop, evaluate
 from focus.evaluation.symmetry_retries import retry_under_symmetries
 from focus.model.backbone import BackboneConfig
 from focus.model.base import SolverConfig

@@ -23,7 +23,6 @@ from focus.evaluation.sandbox import (
     Program,
     canonical,
     check_available,
-    run,
     run_many,
 )
 
@@ -58,6 +57,10 @@ def _available() -> None:
     if sys.platform != "linux" or subprocess.call([sys.executable, "-c", new_users_and_mounts]):
         pytest.skip("namespaces are not to be had here")
     check_available()
+
+
+def run(source: str, limits: Limits | None = None, expected: object = None) -> Outcome:
+    return run_many([Program(source, expected)], workers=1, limits=limits)[0]
 
 
 def all_refused(*attempts: str) -> str:

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +15,8 @@ from experiments import campaign
 from experiments.campaign import groups, main
 from experiments.stored import RESULTS
 from experiments.studies import STUDIES, TEACHER, Study
-from focus import cli
 from focus.data.sources import Generated
+from focus.evaluation.puzzles import evaluate
 from focus.files import sha256
 from focus.serialization import to_json
 from focus.training.config import RunConfig
@@ -139,18 +142,6 @@ def test_a_study_of_each_kind_comes_to_its_table(name, tmp_path, tiny):
     assert all(f"  {run} " in shown for run in tried)
 
 
-def test_the_last_adapter_of_a_run_is_measured_by_another_name(tmp_path, tiny, any_data_folder):
-    """As runs/adapter_rates.sh does: every run has a checkpoint `final`."""
-    call = tiny(Study("mini-sudoku/tiny-llama", 2, ("focus",), (1,), splits=("validation",)))
-    call("run", "tiny", "--data", "generated", "--out", str(tmp_path / "runs"))
-    (tmp_path / "adapters").mkdir()
-    (link := tmp_path / "adapters" / "a-rate").symlink_to("../runs/as-is-focus-1/final")
-    words = f"transfer base {link} --bits --benchmarks math --limit 2 --data {any_data_folder}"
-    assert cli.main([*words.split(), "--out", str(tmp_path / "bits")]) == 0
-    measured = json.loads((tmp_path / "bits" / "bits.json").read_text())["results"]
-    assert [row["variant"] for row in measured] == ["base", "a-rate"]
-
-
 def test_base_trains_nothing():
     for study in ("table1-others", "table1-maze"):
         updates = {run.method: run.optimizer.updates for _, run in STUDIES[study].runs("")}
@@ -165,6 +156,120 @@ def test_runs_of_focus_that_two_studies_share_are_the_same(ending):
     )
     for run in ("as-is-focus-1", "as-is-focus-2", "as-is-focus-3"):  # runs/campaign.sh
         assert primary[run] == secondary[run]
+
+
+def state(folder: Path) -> tuple:
+    """What a run has come to: its figures, its weights, its metrics without the clock."""
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    metrics = [{**json.loads(line), "seconds": 0} for line in lines]
+    return (folder / "run.json").read_text(), sha256(folder / "final/updater.safetensors"), metrics
+
+
+def test_a_call_whose_time_is_over_leaves_the_rest_to_the_next(tmp_path, tiny):
+    """No time at all is an update a call, and then a test a call."""
+    call = tiny(Study("mini-sudoku", 3, ("focus", "random", "no-replay"), (1,)))
+    run = ("run", "tiny", "--data", "generated", "--out")
+    call(*run, str(tmp_path / "whole"))
+    stands = []
+    while said := call(*run, str(tmp_path / "parts"), "--minutes", "1e-9").splitlines():
+        stands.append(said[-1].removeprefix("the time is over "))
+    done = "at update 3 of 3, with tests left; the same command goes on"
+    assert stands[:4] == [
+        "at update 1 of 3; the same command goes on", "at update 2 of 3; the same command goes on",
+        done, done,
+    ]  # fmt: skip
+    assert stands[5] == "before as-is-no-replay-1 begins; the same command goes on"
+    assert stands[-1].startswith("as-is-no-replay-1")
+    for folder in (tmp_path / "whole").iterdir():
+        assert state(folder) == state(tmp_path / "parts" / folder.name)
+        assert not (tmp_path / "parts" / folder.name / campaign.TESTED).exists()
+
+
+def test_a_run_with_portable_states_is_one_of_its_study(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,), splits=("validation",)))
+    run = ("run", "tiny", "--data", "generated", "--out", str(tmp_path), "--portable")
+    assert "at update 1 of 2" in call(*run, "--minutes", "1e-9")
+    home, away = tmp_path / "as-is-focus-1", tmp_path / "carried"
+    away.mkdir()
+    shutil.move(home / "last", away)
+    shutil.move(home / "metrics.jsonl", away)
+    shutil.rmtree(home)
+    shutil.move(away, home)
+    assert call(*run).splitlines()[0] == "together: as-is-focus-1"
+    call("store", "tiny", "--out", str(tmp_path))
+    (stored,) = json.loads((tmp_path / "results/campaign-tiny.json").read_text())["runs"].values()
+    assert list(stored["training_exact"]) == ["1", "2"]
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_killed_test_goes_on_unless_the_weights_are_others(tmp_path, tiny, monkeypatch, other):
+    call = tiny(Study("mini-sudoku/tiny-llama", 2, ("focus",), (1,)))
+    run = ("run", "tiny", "--data", "generated", "--out")
+    call(*run, str(tmp_path / "whole"))
+
+    class KilledError(Exception):
+        pass
+
+    def killed(model, table, steps):
+        if (tmp_path / "killed/as-is-focus-1" / campaign.TESTED).exists() and isinstance(
+            steps, int
+        ):
+            raise KilledError
+        return evaluate(model, table, steps)
+
+    monkeypatch.setattr(campaign, "evaluate", killed)
+    with pytest.raises(KilledError):  # at the first control
+        call(*run, str(tmp_path / "killed"))
+    folder = tmp_path / "killed" / "as-is-focus-1"
+    tested = json.loads((folder / campaign.TESTED).read_text())
+    assert tested["figures"].keys() == {"test", "n_test", "validation", "n_validation"}
+    if other:
+        (folder / campaign.TESTED).write_text(json.dumps({**tested, "weights": "others"}))
+    evaluated = []
+    monkeypatch.setattr(
+        campaign, "evaluate", lambda *words: evaluated.append(words[2]) or evaluate(*words)
+    )
+    call(*run, str(tmp_path / "killed"))
+    splits = [[1, 2, 3, 16]] * 2 if other else []
+    assert evaluated == [*splits, 16, 16, 16]
+    assert state(folder) == state(tmp_path / "whole" / "as-is-focus-1")
+
+
+# A study in a process of its own, which is killed between two saves.
+KILLED = """
+import os, signal, sys
+from experiments import campaign
+from experiments.studies import STUDIES, Study
+from focus.data.sources import Generated
+from focus.training.loop import Trainer
+
+campaign.STEPS["sudoku"], campaign.LONGEST = (1, 2, 3), 3
+Generated.__init__.__defaults__ = (0, 50, 20)
+STUDIES["tiny"] = Study("mini-sudoku", 20, ("focus", "random"), (1,))
+whole = Trainer.after_update
+
+def after_update(trainer):
+    whole(trainer)
+    if trainer.update == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Trainer.after_update = after_update
+campaign.main()
+"""
+
+
+def test_kill_9_in_the_middle_of_a_training_changes_no_stored_bit(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku", 20, ("focus", "random"), (1,)))
+    run = ("run", "tiny", "--data", "generated", "--out")
+    killed = subprocess.run([sys.executable, "-c", KILLED, *run, str(tmp_path / "killed")])
+    assert killed.returncode == -signal.SIGKILL
+    folder = tmp_path / "killed" / "as-is-focus-1"
+    assert json.loads((folder / "last" / "trainer.json").read_text())["update"] == 12
+    assert not (folder / "run.json").exists()
+    call(*run, str(tmp_path / "killed"))
+    call(*run, str(tmp_path / "whole"))
+    for folder in (tmp_path / "whole").iterdir():
+        assert state(folder) == state(tmp_path / "killed" / folder.name)
 
 
 @pytest.fixture

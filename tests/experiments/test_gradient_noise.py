@@ -19,7 +19,7 @@ def run(tmp_path):
 
 def test_a_gradient_that_is_not_scaled_is_that_of_the_loss(run):
     gradients = gradient_noise.Gradients(run, "cpu")
-    weights = gradients.trainer.step_runner.optimizer.weights()
+    weights = list(gradients.trainer.step_runner.optimizer.vector.named.values())
     whole, scaled = gradients.of(3, 1.0), gradients.of(3, 0.5)
     assert not torch.allclose(whole, gradients.of(4, 1.0))
     parts = whole.split([weight.numel() for weight in weights])

@@ -17,7 +17,7 @@ printf '%s\\037' "${0##*/}" "$@" >> "$CALLS" && echo >> "$CALLS"
 """
 
 
-def calls(script: Path, folder: Path) -> list[list[str]]:
+def calls(script: Path, folder: Path, *more: str) -> list[list[str]]:
     """The commands that a script calls, noted in place of being run."""
     programs, noted = folder / "programs", folder / "calls"
     programs.mkdir()
@@ -26,8 +26,8 @@ def calls(script: Path, folder: Path) -> list[list[str]]:
         (programs / name).chmod(0o755)
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     surroundings = {**os.environ, "PATH": path, "CALLS": str(noted), "FOCUS_DATA": "DIR"}
-    words = [script, "maze-none"] if script.stem == "larger_mazes" else [script]
-    subprocess.run(words, cwd=folder, env=surroundings, check=True)
+    words = ["maze-none"] if script.stem == "larger_mazes" else more
+    subprocess.run([script, *words], cwd=folder, env=surroundings, check=True)
     return [line.split("\037")[:-1] for line in noted.read_text().splitlines()]
 
 
@@ -61,14 +61,15 @@ def test_the_commands_of_a_script_take_its_flags(script, tmp_path, monkeypatch, 
 
 
 def test_every_adapter_of_the_sweep_is_measured(tmp_path):
-    called = calls(ROOT / "runs" / "adapter_rates.sh", tmp_path)
-    runs = dict(STUDIES["adapter-rates"].runs(""))
-    for words in (words for words in called if words[:2] == ["focus", "transfer"]):
-        base, *links = words[2 : words.index("--backbone")]
-        assert base == "base"
-        targets = {(tmp_path / link).parent / (tmp_path / link).readlink() for link in links}
-        folder = tmp_path / "runs-out" / "adapter-rates" / "adapters" / ".." / "runs"
-        assert targets == {folder / run / "final" for run in runs}
+    called = calls(ROOT / "runs" / "adapter_rates.sh", tmp_path, "made")
+    finals = {
+        f"{name.removesuffix('-focus-1')}=made/runs/{name}/final"
+        for name, _ in STUDIES["adapter-rates"].runs("")
+    }
+    transfers = [words for words in called if words[:2] == ["focus", "transfer"]]
+    assert len(transfers) == 3
+    for words in transfers:
+        assert set(words[2 : words.index("--backbone")]) == {"base", *finals}
 
 
 def test_table_1_has_all_of_its_studies(tmp_path):
@@ -78,3 +79,21 @@ def test_table_1_has_all_of_its_studies(tmp_path):
     assert set(called[-1][4:]) == studies
     for part in ("run", "store"):
         assert {words[4] for words in called if words[3] == part} == studies
+
+
+def test_adapters_are_the_last_weights_of_runs_that_are_in_the_studies(tmp_path):
+    runs = {f"{study}/{name}/final" for study, of in STUDIES.items() for name, _ in of.runs("")}
+    called = calls(ROOT / "runs" / "transfer_adapters.sh", tmp_path, "made")
+    transfers = [words for words in called if words[:2] == ["focus", "transfer"]]
+    assert [words.count("--bits") for words in transfers] == [1, 0, 0]
+    for words in transfers:
+        adapters = dict(word.split("=") for word in words if "=" in word)
+        assert list(adapters) == ["focus-1", "focus-2", "focus-3", "direct", "recurrent"]
+        assert {path.removeprefix("made/") for path in adapters.values()} <= runs
+        assert {"base", "null"} <= set(words)
+
+
+def test_a_script_of_qwen_takes_either_size(tmp_path):
+    called = calls(ROOT / "runs" / "transfer_qwen.sh", tmp_path, "qwen2.5-coder-1.5b")
+    assert len(called) == 6
+    assert all("1.5b" in " ".join(words) and "0.5b" not in " ".join(words) for words in called)

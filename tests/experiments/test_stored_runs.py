@@ -1,11 +1,17 @@
 """Figures that are stored from the folders of `focus eval` and `focus transfer`."""
 
+import io
 import json
+import random
+import re
+import string
 import tarfile
 
 import pytest
 
-from experiments import store_transfer, symmetry_retries, transfer_bits
+from experiments import store_transfer, symmetry_retries, transfer_bits, transfer_tables
+from focus.errors import UserError
+from focus.evaluation.transfer import BENCHMARKS
 
 
 @pytest.fixture
@@ -68,19 +74,101 @@ def test_a_folder_that_is_something_else_is_one_line(tmp_path, call, capsys):
             assert (ended.value.code, said.count("\n")) == (2, 1), (script.__name__, said)
 
 
+def completed(run, *variants) -> None:
+    """A run whose completions are noise, which takes its size when it is packed."""
+    rng = random.Random(0)
+    for variant in variants:
+        (run / variant).mkdir(parents=True)
+        (run / variant / "settings.json").write_text("{}")
+        text = "".join(rng.choices(string.ascii_letters, k=4000))
+        (run / variant / "math.written.jsonl").write_text(f'{{"id": "1", "completion": "{text}"}}')
+        (run / variant / "math.jsonl").write_text("verdicts, which are made again")
+
+
 def test_completions_are_kept_as_they_are(tmp_path):
     run, archive = tmp_path / "run", tmp_path / "kept.tar.xz"
-    (run / "base").mkdir(parents=True)
-    (run / "base" / "settings.json").write_text("{}")
-    (run / "base" / "math.written.jsonl").write_text('{"id": "1"}\n')
-    (run / "base" / "math.jsonl").write_text("verdicts, which are made again")
-    store_transfer.keep_completions(run, archive)
+    completed(run, "base")
+    store_transfer.keep_completions(run, archive, ["base"], 1e6)
     first = archive.read_bytes()
     (run / "base" / "settings.json").touch()
-    store_transfer.keep_completions(run, archive)
+    assert store_transfer.keep_completions(run, archive, ["base"], 1e6) == (len(first), [])
     assert archive.read_bytes() == first
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path / "again", filter="data")
     kept = sorted(file.name for file in (tmp_path / "again" / "base").iterdir())
     assert kept == ["math.written.jsonl", "settings.json"]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["again", "kept.tar.xz", "run"]
+
+
+def test_variants_whose_completions_do_not_fit_are_named(tmp_path):
+    run, archive = tmp_path / "run", tmp_path / "kept.tar.xz"
+    completed(run, "base", "focus-1", "null-focus-1-1")
+    variants = ["base", "null-focus-1-1", "focus-1"]  # as the run has them
+    size, left_out = store_transfer.keep_completions(run, archive, variants, 8000)
+    assert size == archive.stat().st_size <= 8000
+    assert left_out == ["focus-1"]
+    with tarfile.open(archive) as packed:
+        assert {name.split("/")[0] for name in packed.getnames()} == set(variants[:2])
+    with pytest.raises(UserError, match="completions of base alone take"):
+        store_transfer.keep_completions(run, archive, variants, 1000)
+
+
+def test_a_full_disk_leaves_the_archive_that_was_there(tmp_path, monkeypatch):
+    run, archive = tmp_path / "run", tmp_path / "kept.tar.xz"
+    completed(run, "base")
+    archive.write_text("of an earlier run")
+
+    inner = store_transfer._pack
+
+    def pack(run, variants, stream):
+        with open("/dev/full", "wb", buffering=0) as full:
+            inner(run, variants, stream if isinstance(stream, io.BytesIO) else full)
+
+    monkeypatch.setattr(store_transfer, "_pack", pack)
+    with pytest.raises(UserError, match=r"cannot write .*No space left"):
+        store_transfer.keep_completions(run, archive, ["base"], 1e6)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["kept.tar.xz", "run"]
+    assert archive.read_text() == "of an earlier run"
+
+
+def test_what_is_kept_is_said_in_a_line(tmp_path, call, capsys):
+    run = tmp_path / "run"
+    completed(run, "base", "focus-1")
+    for variant in ("base", "focus-1"):
+        (run / variant / "math.jsonl").write_text(json.dumps({
+            "id": "1", "reference": "1", "extracted": "1", "correct": True, "why": "",
+            "completion": "1", "tokens": 1, "finished": True,
+        }) + "\n")  # fmt: skip
+        settings = {"max_tokens": 4, "thinking": False, "precision": "bfloat16"}
+        (run / variant / "settings.json").write_text(json.dumps(settings))
+    rows = [{"variant": name, "benchmark": "math"} for name in ("base", "focus-1")]
+    (run / "results.json").write_text(json.dumps({"results": rows}))
+    call(store_transfer, run, "made", "--completions", "--most-mb", "0.005")
+    assert re.fullmatch(r"made\.tar\.xz: 0\.0 MB; left out: focus-1\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("backbone", ["qwen2.5-coder-1.5b", "smollm2-135m"])
+def test_every_language_model_has_tables(backbone, tmp_path, monkeypatch):
+    of_one = {"accuracy": 0.2, "low": 0.1, "high": 0.3, "n": 30, "finished": 1.0, "answered": 1.0}
+    rows = [
+        {"variant": "base", "benchmark": name, **of_one, "repeats": 0.0, "tokens": 9.0}
+        for name in BENCHMARKS
+    ]
+    figures = {
+        f"transfer-{backbone}.json": {"results": rows, "compared": []},
+        f"transfer-bits-{backbone}.json": {
+            "results": [{
+                "variant": "base", "benchmark": "math", "n": 9, "bits_per_token": 1.5, "low": 1.0,
+                "high": 2.0, "end_bits": 0.5, "end_low": 0.4, "end_high": 0.6,
+            }],
+            "compared": [],
+        },
+    }  # fmt: skip
+    for name, content in figures.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    monkeypatch.setattr("experiments.stored.RESULTS", tmp_path)
+    monkeypatch.setattr(transfer_tables, "RESULTS", tmp_path)
+    title = {"qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B", "smollm2-135m": "SmolLM2-135M"}[backbone]
+    assert f"| {title} as it is | 20.00 " in transfer_tables.transfer(backbone)
+    assert f"| {title} as it is | MATH | 100.0 % " in transfer_tables.transfer_ends(backbone)
+    assert f"| {backbone} | MATH (9) | base | 1.500 " in transfer_tables.transfer_bits()

@@ -12,8 +12,7 @@ from focus.engines import maze_search
 from focus.engines.maze_search import GOAL, OPEN, START, WALL
 from focus.errors import UserError
 from focus.tasks import Maze
-from focus.tasks.maze_tokens import is_route
-from focus.tasks.records import gather_neighbours, gather_vectors
+from focus.tasks.maze_tokens import gather_neighbours, gather_vectors, is_route, opposite
 from tests.tasks.samples import TASKS, batch, random_state
 
 mazes = pytest.mark.parametrize("task", [TASKS["maze6"], TASKS["maze10"]])
@@ -300,13 +299,11 @@ def test_text_survives_a_round_trip():
 def test_neighbours_point_back_and_agree_with_the_relations():
     task = TASKS["maze6"]
     x, _ = batch(task)
-    table = x.neighbours()
-    tokens, slots = table.index.shape[1:]
-    own = torch.arange(tokens)[None, :, None].expand_as(table.index)
-    flat = (table.index * slots + table.reverse).flatten(1)
-    back = table.index.flatten(1).gather(1, flat).reshape_as(own)
-    assert torch.equal(back[table.present], own[table.present])
-    pointed = (table.index[..., None] == torch.arange(tokens)) & table.present[..., None]
+    own = torch.arange(task.tokens)[None, :, None].expand_as(x.neighbour)
+    flat = (x.neighbour * 4 + opposite(x.neighbour.device)).flatten(1)
+    back = x.neighbour.flatten(1).gather(1, flat).reshape_as(own)
+    assert torch.equal(back[x.traversable], own[x.traversable])
+    pointed = (x.neighbour[..., None] == torch.arange(task.tokens)) & x.traversable[..., None]
     assert torch.equal(pointed.any(2), task.relations(x)[:, 0])
 
 
@@ -314,14 +311,14 @@ def test_neighbours_point_back_and_agree_with_the_relations():
 def test_gradient_of_gathering_equals_autograd_of_plain_indexing(gather):
     task = TASKS["maze6"]
     x, _ = batch(task)
-    table, vectors = x.neighbours(), gather is gather_vectors
+    vectors = gather is gather_vectors
     values = torch.randn(4, task.tokens, *((5,) if vectors else ()), requires_grad=True)
-    present = table.present[..., None] if vectors else table.present
-    plain = values[torch.arange(4)[:, None, None], table.index] * present
+    present = x.traversable[..., None] if vectors else x.traversable
+    plain = values[torch.arange(4)[:, None, None], x.neighbour] * present
     weights = torch.randn_like(plain)
     ours, expected = (
         torch.autograd.grad((gathered * weights).sum(), values)[0]
-        for gathered in (gather(values, table), plain)
+        for gathered in (gather(values, x), plain)
     )
-    torch.testing.assert_close(gather(values, table), plain)
+    torch.testing.assert_close(gather(values, x), plain)
     torch.testing.assert_close(ours, expected)

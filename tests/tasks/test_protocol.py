@@ -295,9 +295,8 @@ def test_messages_have_the_shape_that_the_task_says(task):
     x, _ = batch(task)
     heard, present = task.messages(torch.randn(4, task.tokens, 6), x)
     assert heard.shape == (4, task.tokens, task.message_slots, 6)
-    if present is not None:
-        absent = ~present.expand(heard.shape[:-1])
-        assert not heard[absent].any()
+    absent = ~present.expand(heard.shape[:-1])
+    assert not heard[absent].any()
 
 
 @every_task

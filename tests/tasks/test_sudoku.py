@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from focus.errors import UserError
-from focus.tasks import Sudoku, Task
+from focus.tasks import Sudoku
 from tests.tasks.samples import TASKS, batch, random_state
 
 PUZZLE = "..83.461...3....54.6..15...15..36......4.1...3.4.8........5....8......7.6.....528"

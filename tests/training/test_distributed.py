@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from focus.cli import main
 from focus.errors import UserError
 from focus.model.install import installed
 from focus.training.distributed import Processes
+from focus.training.loop import Trainer
+from tests.training.samples import tiny_run
 from tests.training.test_resume import metrics
 
 ARGUMENTS = [
@@ -36,6 +39,13 @@ def two_layers_of_qwen(tmp_path_factory) -> str:
     model.config.num_hidden_layers, model.config.layer_types = 2, model.config.layer_types[:2]
     model.save_pretrained(folder)
     return str(folder)
+
+
+def test_more_processes_than_validation_puzzles_are_refused(tmp_path):
+    trainer = Trainer(replace(tiny_run("sudoku"), eval_rows=1), tmp_path)
+    trainer.processes = Processes(0, 2)
+    with pytest.raises(UserError, match="2 processes cannot share 1 validation"):
+        trainer.begin()
 
 
 def test_two_processes_equal_one_with_a_real_language_model(tmp_path, two_layers_of_qwen):

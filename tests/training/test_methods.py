@@ -140,6 +140,10 @@ def test_what_is_no_recipe_is_refused():
         ("{}", "is not a run config"),
         ('{"format": 9, "task": {"name": "sudoku"}}', "format 9"),
         ('{"format": 6, "task": {"name": "sudoku"}, "speed": 3}', "unknown field 'speed'"),
+        (
+            '{"format": 6, "task": {"name": "sudoku", "answer_features": "probabilities"}}',
+            "answer_features is one of log-probabilities, logits, not",
+        ),
     ],
 )
 def test_foreign_configs_are_refused(text, message, tmp_path):

@@ -31,8 +31,8 @@ def test_adamw_moves_the_weights_of_a_part_as_one(tmp_path):
     for part in optimizer.parts:
         (adamw,) = part.optimizers
         (moved,) = adamw.param_groups[0]["params"]
-        assert moved.data_ptr() == part.weights[0].data_ptr()
-        assert moved.grad.data_ptr() == part.weights[0].grad.data_ptr()
+        assert moved.data_ptr() == vector.values[part.place].data_ptr()
+        assert moved.grad.data_ptr() == vector.gradients[part.place].data_ptr()
     values, gradients = vector.split(vector.values), vector.split(vector.gradients)
     assert set(before) == set(values)
     for name, weight in trainer.model.named_parameters():
@@ -141,7 +141,8 @@ def test_orthogonal_brings_singular_values_near_one():
 def test_muon_moves_stacked_matrices_one_by_one(tmp_path):
     """q, k and v have orthogonal steps of their own, of the size of AdamW's."""
     trainer = Trainer(a_run(kind="muon"), tmp_path)
-    (updater,) = trainer.step_runner.optimizer.parts
+    optimizer = trainer.step_runner.optimizer
+    (updater,) = optimizer.parts
     muon = next(o for o in updater.optimizers if isinstance(o, Muon))
     block = trainer.model.updater.blocks[0]
     assert {id(block.qkv.weight), id(block.down.weight)} <= {
@@ -149,7 +150,7 @@ def test_muon_moves_stacked_matrices_one_by_one(tmp_path):
     }
     before = block.qkv.weight.detach().clone()
     torch.manual_seed(0)
-    for weight in updater.weights:
+    for weight in optimizer.vector.named.values():
         weight.grad = torch.randn_like(weight)
     muon.weight_decay, muon.param_groups[0]["lr"] = 0.0, 0.1
     muon.step()

@@ -72,7 +72,7 @@ def test_the_vector_of_each_run_is_a_row_of_the_stack(tmp_path):
         assert optimizer.vector.values.untyped_storage().data_ptr() == storage
         for part in optimizer.parts:
             (moved,) = part.optimizers[0].param_groups[0]["params"]
-            assert moved.data_ptr() == part.weights[0].data_ptr()
+            assert moved.data_ptr() == optimizer.vector.values[part.place].data_ptr()
         for name, weight in optimizer.vector.named.items():
             joined = stack.solver.weights[name]
             assert not joined._is_view()  # autocast would convert it at every use
@@ -168,6 +168,9 @@ def test_the_command_trains_seeds_together_and_goes_on_without_its_flags(tmp_pat
     assert "add --resume" in capsys.readouterr().err
     assert main([*words, "--resume"]) == 0
     assert lines(tmp_path / "runs" / "seed-2")[-1]["update"] == 2
+    assert main(["train", "mini-sudoku", "--out", out, "--resume"]) == 0  # the seeds are found
+    assert "seed-2" in capsys.readouterr().out
+    assert not (tmp_path / "runs" / "metrics.jsonl").exists()
     for bad, problem in ((["1", "1"], "names a seed twice"), (["-1"], "seed")):
         assert main(["train", "mini-sudoku", "--seeds", *bad, "--out", out + "x"]) == 2
         assert problem in capsys.readouterr().err

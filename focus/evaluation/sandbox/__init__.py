@@ -110,13 +110,6 @@ assert children < {processes}, "processes are not limited"
 """
 
 
-def run(source: str, limits: Limits | None = None, expected: object = None) -> Outcome:
-    """Run one program; it passes if it comes to its end without an error, with what is expected."""
-    check_available()
-    with _Jail() as jail:
-        return jail.run(Program(source, expected), limits or Limits())
-
-
 def run_many(
     programs: Sequence[Program],
     workers: int | None = None,
@@ -125,6 +118,7 @@ def run_many(
 ) -> list[Outcome]:
     """Run programs, several at once (by default one for each core); outcomes in their order.
 
+    A program passes if it comes to its end without an error, with what is expected.
     `progress` is called in this thread with the number of programs that have ended.
     """
     check_available()

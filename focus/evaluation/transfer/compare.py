@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from focus.evaluation.statistics import effect_over_seeds, mcnemar
-from focus.evaluation.transfer import AVERAGED, BENCHMARKS
+from focus.evaluation.statistics import mcnemar
+from focus.evaluation.transfer import AVERAGED, BENCHMARKS, beyond_null
 from focus.evaluation.transfer.store import Scored
 
 Results = dict[tuple[str, str], list[Scored]]  # by variant and benchmark
@@ -38,56 +38,61 @@ def comparisons(results: Results, baseline: str = "base") -> list[dict]:
 def over_seeds(results: Results, baseline: str = "base") -> list[dict]:
     """Variants that differ in a last number alone are seeds of one: their effect over all of them.
 
-    Against the baseline, and against as many random adapters; on each benchmark, and on the average
-    of the paper's four.
+    Against the baseline, on each benchmark and on the average of the paper's four. Random adapters
+    have their checkpoint's number before their own, and are seeds of one without both.
     """
-    several = {stem: names for stem, names in _by_stem(results).items() if len(names) > 1}
+    stems: dict[str, list[str]] = {}
+    for variant in _variants(results):
+        numbers = r"(-\d+)+$" if variant.startswith("null-") else r"-\d+$"
+        if (stem := re.sub(numbers, "", variant)) != variant:
+            stems.setdefault(stem, []).append(variant)
     rows = []
-    for stem, names in several.items():
-        controls = {baseline: [baseline] * len(names)} | {
-            other: theirs for other, theirs in several.items()
-            if other.startswith("null-") and not stem.startswith("null-")
-        }  # fmt: skip
-        for control, theirs in controls.items():
-            seeds = min(len(names), len(theirs))
-            changes = {
-                name: _changes(results, name, names[:seeds], theirs[:seeds]) for name in BENCHMARKS
-            }
-            averaged = _average_of([(name, changes[name]) for name in AVERAGED])
-            for benchmark, items in (changes | {"average": averaged}).items():
-                if items:
-                    change = np.stack(list(items.values()), 1)
-                    effect, low, high, p = effect_over_seeds(change, np.zeros_like(change))
-                    rows.append({
-                        "variant": stem, "against": control, "benchmark": benchmark, "seeds": seeds,
-                        "points": 100 * effect, "low": 100 * low, "high": 100 * high, "p": p,
-                    })  # fmt: skip
+    for stem, names in stems.items():
+        if len(names) > 1:
+            about = {"variant": stem, "against": baseline, "seeds": len(names)}
+            rows += _effects(about, {b: _changes(results, b, names, baseline) for b in BENCHMARKS})
     return rows
 
 
-def _by_stem(results: Results) -> dict[str, list[str]]:
-    """Variants with a last number, by what is left without it; those of a random adapter, which
-    has its checkpoint's number before its own, without both."""
-    stems: dict[str, list[str]] = {}
-    for variant in dict.fromkeys(name for name, _ in results):
-        numbers = r"(-\d+)+$" if variant.startswith("null-") else r"-\d+$"
-        stem = re.sub(numbers, "", variant)
-        if stem != variant:
-            stems.setdefault(stem, []).append(variant)
-    return stems
+def against_nulls(results: Results) -> list[dict]:
+    """Each adapter, and seeds of one together, against their own random adapters."""
+    variants, rows = _variants(results), []
+    right = {b: {v: _right(results, v, b) for v in variants} for b in BENCHMARKS}
+    for name, adapters in beyond_null.adapters_with_nulls(variants):
+        about = beyond_null.about(name, adapters, variants)
+        rows += _effects(about, {b: beyond_null.changes(adapters, right[b]) for b in BENCHMARKS})
+    return rows
+
+
+def _variants(results: Results) -> list[str]:
+    return list(dict.fromkeys(variant for variant, _ in results))
+
+
+def _right(results: Results, variant: str, benchmark: str) -> dict[str, float]:
+    return {line.id: float(line.correct) for line in results.get((variant, benchmark), ())}
+
+
+def _effects(about: dict, changes: dict[str, dict[str, np.ndarray]]) -> list[dict]:
+    """A row for each benchmark that has changes of items, and for the average of the four."""
+    averaged = _average_of([(name, changes[name]) for name in AVERAGED])
+    rows = []
+    for benchmark, items in (changes | {"average": averaged}).items():
+        if items:
+            points, low, high, p = beyond_null.effect(np.stack(list(items.values()), 1))
+            rows.append({
+                **about, "benchmark": benchmark,
+                "points": 100 * points, "low": 100 * low, "high": 100 * high, "p": p,
+            })  # fmt: skip
+    return rows
 
 
 def _changes(
-    results: Results, benchmark: str, ours: Sequence[str], theirs: Sequence[str]
+    results: Results, benchmark: str, names: Sequence[str], baseline: str
 ) -> dict[str, np.ndarray]:
     """What each seed gains on each item that all variants have; nothing where one has none."""
-    right = [
-        {line.id: line.correct for line in results.get((name, benchmark), ())}
-        for name in (*ours, *theirs)
-    ]
-    items = set.intersection(*(set(one) for one in right))
-    bits = {item: np.array([one[item] for one in right], float) for item in sorted(items)}
-    return {item: own[: len(ours)] - own[len(ours) :] for item, own in bits.items()}
+    right = [_right(results, name, benchmark) for name in (*names, baseline)]
+    items = sorted(set.intersection(*(set(one) for one in right)))
+    return {i: np.array([one[i] - right[-1][i] for one in right[:-1]]) for i in items}
 
 
 def _average_of(parts: Sequence[tuple[str, dict[str, np.ndarray]]]) -> dict[str, np.ndarray]:
@@ -103,17 +108,17 @@ def _average_of(parts: Sequence[tuple[str, dict[str, np.ndarray]]]) -> dict[str,
 
 
 def seeds_table(rows: Sequence[dict]) -> str:
-    """Markdown: what each variant gains over its seeds."""
+    """Markdown: what variants gain, with their seeds and those of their random adapters."""
     lines = [
         "| variant, seeds | against | benchmark | points [95 % interval] | p |",
         "|---" * 5 + "|",
     ]
     for row in rows:
-        known = BENCHMARKS.get(row["benchmark"])
-        title = "average" if known is None else known.title
+        title = beyond_null.title(row["benchmark"])
         effect = f"{row['points']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
         what = f"{row['variant']}, {row['seeds']}"
-        lines.append(f"| {what} | {row['against']} | {title} | {effect} | {row['p']:.2g} |")
+        control = f"{row['against']}, {row['nulls']}" if "nulls" in row else row["against"]
+        lines.append(f"| {what} | {control} | {title} | {effect} | {row['p']:.2g} |")
     return "\n".join(lines)
 
 

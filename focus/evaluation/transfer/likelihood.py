@@ -6,6 +6,7 @@ after the same prompt, and ending there is counted apart.
 """
 
 import math
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,10 @@ import torch
 
 from focus.errors import UserError
 from focus.evaluation.statistics import ratio_intervals
-from focus.evaluation.transfer import BENCHMARKS
+from focus.evaluation.transfer import BENCHMARKS, beyond_null
 from focus.evaluation.transfer.benchmark import Benchmark
 from focus.evaluation.transfer.items import Item
-from focus.evaluation.transfer.run import Progress, Settings, claim_missing
+from focus.evaluation.transfer.run import Forecast, Progress, Settings, claim_missing
 from focus.evaluation.transfer.store import Bits, Store
 from focus.evaluation.transfer.variants import Variant, load_variant
 from focus.model.generate import BYTES_READING, batches, end_ids, prompt_ids
@@ -28,20 +29,25 @@ _REFERENCES = 2  # version of the references' texts
 _AT_ONCE = 256  # tokens whose logits are float32 at a time
 
 
+def conditions(settings: Settings) -> dict:
+    """What the bits of all variants depend on."""
+    return {
+        "backbone": settings.backbone, "thinking": settings.thinking, "references": _REFERENCES,
+    }  # fmt: skip
+
+
 def measure(
     variant: Variant, benchmarks: Sequence[tuple[Benchmark, list[Item]]], settings: Settings,
-    folder: Path, batch: int | None, progress: Progress,
+    folder: Path, batch: int | None, progress: Progress, forecast: Forecast | None = None,
 ) -> dict[str, list[Bits]]:  # fmt: skip
     """The figures of each benchmark's items; those that `folder` lacks are measured first."""
     store = Store(folder)
-    about = {
-        "backbone": settings.backbone, "thinking": settings.thinking, "references": _REFERENCES,
-    }  # fmt: skip
-    missing = claim_missing(variant, benchmarks, about, store, Bits)
+    missing = claim_missing(variant, benchmarks, conditions(settings), store, Bits)
     if missing:
         device = "cuda" if torch.cuda.is_available() else "cpu"
         model, codec = load_variant(variant, settings.backbone, device)
         ends = end_ids(model, codec)
+        planned = []
         for benchmark, items in missing:
             pairs = [
                 (prompt_ids(codec, benchmark.ask(i), settings.thinking), codec.encode(i.gold))
@@ -49,16 +55,27 @@ def measure(
             ]
             lengths = [len(prompt) + len(reference) for prompt, reference in pairs]
             size = batch or _batch_size(model, max(lengths), device)
+            planned.append((benchmark, items, pairs, lengths, batches(lengths, size)))
+        every = sum(sum(lengths) for *_, lengths, _ in planned)
+        count = sum(len(items) for _, items, *_ in planned)
+        warming_up = sum(len(parts) for *_, parts in planned) > 1  # the first batch is slower
+        for benchmark, items, pairs, lengths, parts in planned:
             what, done = f"{variant.name}, {benchmark.source}", 0
             progress(what, done, sum(lengths))
-            for part in batches(lengths, size):
+            for part in parts:
+                began = time.monotonic()
                 scored = reference_bits(model, [pairs[n] for n in part], ends, device)
+                seconds, tokens = time.monotonic() - began, sum(lengths[n] for n in part)
+                if forecast is not None and not warming_up:
+                    by = f"texts of {variant.name}"
+                    forecast.tell(seconds / tokens * every, count, "references to read: about", by)
+                warming_up = False
                 lines = [
                     Bits(items[n].id, len(pairs[n][1]), *one)
                     for n, one in zip(part, scored, strict=True)
                 ]
                 store.append(benchmark.source, lines)
-                done += sum(lengths[n] for n in part)
+                done += tokens
                 progress(what, done, sum(lengths))
     figures = {}
     for benchmark, items in benchmarks:
@@ -162,7 +179,24 @@ def compare(measured: Measured) -> dict[str, list[dict]]:
                 {"variant": name, "benchmark": benchmark, "against": "base", **row}
                 for name, row in zip(names, less_base, strict=True) if name != "base"
             ]  # fmt: skip
-    return {"results": results, "compared": compared}
+    return {"results": results, "compared": compared, "beyond_null": against_nulls(measured)}
+
+
+def against_nulls(measured: Measured) -> list[dict]:
+    """Bits per token that each adapter has more than its own random adapters, and seeds of one
+    together."""
+    variants, rows = list(measured), []
+    for name, adapters in beyond_null.adapters_with_nulls(variants):
+        about = beyond_null.about(name, adapters, variants)
+        for benchmark, lines in measured[adapters[0]].items():
+            # A mean over items of bits in these units is the ratio of both sums.
+            unit = len(lines) / sum(line.tokens for line in lines)
+            figures = {v: {one.id: one.bits for one in measured[v][benchmark]} for v in variants}
+            changes = beyond_null.changes(adapters, figures)
+            found = beyond_null.effect(unit * np.stack(list(changes.values()), 1))
+            row = dict(zip(("bits_per_token", "low", "high", "p"), found, strict=True))
+            rows.append({**about, "benchmark": benchmark, **row})
+    return rows
 
 
 def _figures(bits: np.ndarray, ends: np.ndarray, tokens: np.ndarray) -> list[dict]:

@@ -35,15 +35,25 @@ class Settings:
             raise UserError(f"--max-tokens takes a number from 1, not {self.max_tokens}")
 
 
+class Forecast:
+    """Says once how long all variants will take, as soon as a part of the first is timed."""
+
+    def __init__(self, missing: int, say: Callable[[str], None]):
+        self.missing, self._say, self.said = missing, say, False
+
+    def tell(self, seconds: float, of: int, about: str, by: str) -> None:
+        """`of` completions or references are expected to take so long."""
+        if not self.said:
+            whole = _duration(seconds / of * self.missing)
+            self._say(f"{self.missing:,} {about} {whole}, by the first {by}")
+        self.said = True
+
+
 def generate(
     variant: Variant, benchmarks: Sequence[tuple[Benchmark, list[Item]]], settings: Settings,
-    store: Store, batch: int | None, progress: Progress,
-    say: Callable[[str], None] = lambda text: None,
+    store: Store, batch: int | None, progress: Progress, forecast: Forecast | None = None,
 ) -> None:  # fmt: skip
-    """Write the completions that are missing; the model is loaded only when there are some.
-
-    `say` is told once how long that will take.
-    """
+    """Write the completions that are missing; the model is loaded only when there are some."""
     missing = claim_missing(variant, benchmarks, asdict(settings), store, Written)
     if not missing:
         return
@@ -60,7 +70,8 @@ def generate(
         lengths = [len(prompt) for prompt in prompts]
         size = batch or batch_size(model, max(lengths), cap, device)
         planned.append((benchmark, items, prompts, batches(lengths, size)))
-    said = cap < _LOOKS_BEFORE_A_FORECAST * LOOK  # so few that it is not worth it
+    if cap < _LOOKS_BEFORE_A_FORECAST * LOOK:  # so few that it is not worth it
+        forecast = None
     for benchmark, items, prompts, parts in planned:
         done, what = 0, f"{variant.name}, {benchmark.source}"
         progress(what, done, len(items))
@@ -68,12 +79,12 @@ def generate(
             asked, seen = [prompts[i] for i in part], time.monotonic()
             pieces = complete_in_pieces(model, asked, cap, ends, device)
             for look, piece in enumerate(pieces, 1):
-                if look == _LOOKS_BEFORE_A_FORECAST and not said:
+                if look == _LOOKS_BEFORE_A_FORECAST and forecast is not None:
                     count = sum(len(items) for _, items, _, _ in planned)
                     steps = cap * sum(len(parts) for *_, parts in planned)
                     most = (time.monotonic() - seen) / LOOK * steps
-                    say(f"{variant.name}: {count:,} completions, at most about {_duration(most)}")
-                    said = True
+                    by = f"tokens of {variant.name}"
+                    forecast.tell(most, count, "completions to write: at most about", by)
                 if piece:
                     store.append(benchmark.source, [
                         Written(

@@ -73,7 +73,12 @@ class Store:
     def claim(self, settings: dict, versions: dict[str, int]) -> None:
         """Begin, or go on where settings and versions of benchmarks are the stored ones."""
         path = self.folder / "settings.json"
-        begun = path.exists() and any(self.folder.glob("*.written.jsonl"))
+        begun = any(self.folder.glob("*.written.jsonl"))
+        if begun and not path.exists():
+            raise UserError(
+                f"{path} is missing, and nothing else says with what settings its folder was "
+                "begun; put it back, or remove the folder"
+            )
         stored_settings = _read_object(path) if begun else settings
         stored = stored_settings.get("versions", {})
         if not isinstance(stored, dict):

@@ -7,23 +7,29 @@ checkpoint's change, so that whatever it gains or loses is what any change of th
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from focus.errors import UserError
 from focus.files import read_object, sha256
 from focus.folders import MANIFEST
-from focus.model.checkpoint import checkpoint_folder, fetch
+from focus.model.backbone import adapter_tensors
+from focus.model.checkpoint import checkpoint_folder, fetch, read_tensors
 from focus.model.install import SMOLLM2
 from focus.model.pretrained import Codec, load_language_model, short_name
 
 _WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
+# Fields of the config that change no completion; `find_backbone` compares the first.
+_IDLE = (
+    "base_model_name_or_path", "auto_mapping", "inference_mode", "lora_dropout", "peft_version",
+    "revision", "task_type",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,42 +46,71 @@ class Variant:
         about: dict[str, Any] = {"kind": self.kind}
         if self.adapter is not None:
             about["adapter"] = sha256(self.adapter / _WEIGHTS)
+            about["adapter_config"] = _what_shapes(self.adapter)
         if self.kind == "null":
             about["seed"] = self.seed
         return about
 
 
 def find_variants(words: Sequence[str], null_seeds: int) -> list[Variant]:
-    """The variants of the command line; `null` takes its norms from the first checkpoint named,
-    `null:CHECKPOINT` from that one."""
+    """The variants of the command line.
+
+    An adapter is CHECKPOINT, called as its folder is, or NAME=CHECKPOINT. `null` takes the norms of
+    every adapter named, `null:NAME` or `null:CHECKPOINT` those of one.
+    """
     if not words:
         raise UserError("name what to compare: base, gold, null, or checkpoints")
-    checkpoints = [w for w in words if w not in ("base", "gold", "null") and ":" not in w]
+    words = list(dict.fromkeys(words))
+    adapters = {
+        word: _adapter(word) for word in words
+        if word not in ("base", "gold") and word.partition(":")[0] != "null"
+    }  # fmt: skip
     variants: list[Variant] = []
-    for word in dict.fromkeys(words):
-        if word in ("base", "gold"):
+    for word in words:
+        if word in adapters:
+            variants.append(adapters[word])
+        elif word in ("base", "gold"):
             variants.append(Variant(word, "base" if word == "base" else "gold"))
-            continue
-        kind, _, named = word.partition(":") if word.startswith("null") else ("", "", word)
-        if kind not in ("", "null"):
-            raise UserError(f"no variant {word!r}; a control is null or null:CHECKPOINT")
-        if kind == "null" and not named:
-            if not checkpoints:
-                raise UserError("null needs a checkpoint for its norms: null:CHECKPOINT")
-            named = checkpoints[0]
-        name = Path(named).name or named
-        if kind == "null":
-            variants += [
-                Variant(f"null-{name}-{seed}", "null", adapter_folder(named), seed)
-                for seed in range(1, null_seeds + 1)
-            ]
         else:
-            variants.append(Variant(name, "adapter", adapter_folder(named)))
+            for one in _lenders(word.partition(":")[2], list(adapters.values())):
+                variants += [
+                    Variant(f"null-{one.name}-{seed}", "null", one.adapter, seed)
+                    for seed in range(1, null_seeds + 1)
+                ]
+    variants = list(dict.fromkeys(variants))
     names = [variant.name for variant in variants]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
-        raise UserError(f"two variants would be called {twice!r}; rename a folder")
+        raise UserError(f"two variants would be called {twice!r}; name them: NAME=CHECKPOINT")
     return variants
+
+
+def _adapter(word: str) -> Variant:
+    """The variant that CHECKPOINT or NAME=CHECKPOINT means; a file name may have a sign = too."""
+    named = None if Path(word).exists() else re.fullmatch(r"(\w[\w.-]*)=(.+)", word)
+    name, checkpoint = named.groups() if named else (Path(word).name or word, word)
+    folder = adapter_folder(checkpoint)
+    if name in ("base", "gold") or name.startswith("null-"):
+        raise UserError(f"an adapter cannot be called {name!r}; name it: NAME={checkpoint}")
+    return Variant(name, "adapter", folder)
+
+
+def _lenders(named: str, adapters: Sequence[Variant]) -> Sequence[Variant]:
+    """The adapters whose norms `null:NAMED` takes: that one, or all where none is named."""
+    if not named:
+        if not adapters:
+            raise UserError("null needs a checkpoint for its norms: null:CHECKPOINT")
+        return adapters
+    if known := [one for one in adapters if one.name == named]:
+        return known
+    one = _adapter(named)
+    # The random adapters of a name are those that the adapter of that name is compared with.
+    if any(other.name == one.name and other.adapter != one.adapter for other in adapters):
+        raise UserError(
+            f"null:{named} and another checkpoint are both called {one.name!r}; "
+            "name them: NAME=CHECKPOINT"
+        )
+    return [one]
 
 
 def adapter_folder(name: str) -> Path:
@@ -88,7 +123,38 @@ def adapter_folder(name: str) -> Path:
             hint = "it was trained without a language model, or with a frozen one"
             inside = folder.parent if (folder.parent / MANIFEST).is_file() else folder
             raise UserError(f"{inside} has no adapter ({part} is missing): {hint}")
+    _check_adapter(folder)
     return folder
+
+
+def _check_adapter(folder: Path) -> None:
+    """Refuse weights that are cut off, are no LoRA, or have another rank than the config says.
+
+    The backbone is not needed for it, so that this is known before any variant has begun.
+    """
+    weights, config = read_tensors(folder / _WEIGHTS), read_object(folder / _CONFIG)
+    downs = [name for name in weights if "lora_A" in name]
+    if not downs:
+        raise UserError(f"{folder / _WEIGHTS} holds no LoRA matrices; another file was put there")
+    for name in downs:
+        other = name.replace("lora_A", "lora_B")
+        rank = weights[name].shape[:1]
+        if other not in weights or weights[other].shape[-1:] != rank:
+            raise UserError(f"{folder / _WEIGHTS} is damaged: {name} has no B of its rank")
+        if not config.get("rank_pattern") and tuple(rank) != (config.get("r"),):
+            raise UserError(
+                f"the adapter {folder} does not fit its config: {name} has rank {rank.numel()}, "
+                f"{_CONFIG} says {config.get('r')}"
+            )
+
+
+def _what_shapes(folder: Path) -> dict:
+    """What of an adapter's config its completions depend on; lists are in no order of their own."""
+    config = read_object(folder / _CONFIG)
+    return {
+        name: sorted(value, key=str) if isinstance(value, list) else value
+        for name, value in sorted(config.items()) if value and name not in _IDLE
+    }  # fmt: skip
 
 
 def find_backbone(variants: Sequence[Variant], backbone: str | None) -> str:
@@ -113,27 +179,47 @@ def _backbone_of(folder: Path) -> str:
 
 def load_variant(variant: Variant, backbone: str, device: str) -> tuple[Any, Codec]:
     """The variant's language model, ready to write."""
-    from peft import LoraConfig, get_peft_model, set_peft_model_state_dict
+    from peft import set_peft_model_state_dict
 
     model: Any
     model, codec = load_language_model(backbone)
     if variant.adapter is not None:
-        config = LoraConfig.from_pretrained(str(variant.adapter))
-        config.base_model_name_or_path = None  # `find_backbone` has compared it
-        weights = load_file(variant.adapter / _WEIGHTS)
+        weights = read_tensors(variant.adapter / _WEIGHTS)
+        model = _with_empty_adapter(model, variant.adapter, backbone)
+        shapes, wanted = (
+            {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+            for tensors in (weights, adapter_tensors(model))
+        )
+        for name in sorted(shapes.keys() | wanted.keys()):
+            if shapes.get(name) != wanted.get(name):
+                raise UserError(
+                    f"the adapter {variant.adapter} does not fit {backbone}: {name} is "
+                    f"{shapes.get(name, 'missing')}, {wanted.get(name, 'nothing')} is wanted"
+                )
         if variant.kind == "null":
             weights = randomised(weights, variant.seed)
-        model = get_peft_model(model, config)
-        load_result: Any = set_peft_model_state_dict(model, weights)
-        missing = [key for key in load_result.missing_keys if "lora_" in key]
-        if load_result.unexpected_keys or missing:
-            odd = [*load_result.unexpected_keys, *missing][0]
-            raise UserError(f"the adapter {variant.adapter} does not fit {backbone}: {odd}")
+        set_peft_model_state_dict(model, weights)
     return model.eval().to(device), codec
+
+
+def _with_empty_adapter(model: Any, folder: Path, backbone: str) -> Any:
+    """The language model with places for an adapter, as the adapter's config has them."""
+    from peft import LoraConfig, get_peft_model
+
+    try:
+        config = LoraConfig.from_pretrained(str(folder))
+        config.base_model_name_or_path = None  # `find_backbone` has compared it
+        return get_peft_model(model, config)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"the adapter {folder} does not fit {backbone}: {reason}") from error
 
 
 def randomised(weights: dict[str, Tensor], seed: int) -> dict[str, Tensor]:
     """Random factors A and B for every matrix, with ||B A|| as it was."""
+    odd = [name for name in weights if "lora_A" not in name and "lora_B" not in name]
+    if odd:
+        raise UserError(f"null makes plain LoRA matrices alone, and this adapter has {odd[0]}")
     fresh = {}
     for name in sorted(weights):
         key = hashlib.sha256(f"{seed} {name}".encode()).digest()

@@ -34,7 +34,7 @@ class Mixture:
             steps = range(1, K_p + 1)
             tau = solver.roll(initial, conditioning.detach(), x, K_p, keep=set(steps))
         step = (uniform(keys, Stream.START_STEP) * K_p).long()
-        visited = pick_states([tau.kept[t] for t in steps], step).detach()
+        visited = pick_states([tau.states[t] for t in steps], step).detach()
         draw = uniform(keys, Stream.START_KIND)
         kind = (draw >= shares[0]).long() + (draw >= shares[0] + shares[1]).long()
         return pick_states([initial, corrupted, visited], kind), kind == 0

@@ -38,12 +38,12 @@ def standalone(shown: dict | None = None) -> str:
 
 
 def project_links() -> dict[str, str]:
-    """Where paper, code and documentation are: the addresses that the package tells of itself."""
+    """Where paper, code and documentation are: the addresses in the metadata of the package."""
     try:
-        told = metadata("focus-solver").get_all("Project-URL") or []
+        entries = metadata("focus-solver").get_all("Project-URL") or []
     except PackageNotFoundError:  # run from a folder, without having been installed
-        told = []
-    links = dict(entry.split(", ", 1) for entry in told if ", " in entry)
+        entries = []
+    links = dict(entry.split(", ", 1) for entry in entries if ", " in entry)
     return {name: link for name, link in links.items() if link.startswith("https://")}
 
 

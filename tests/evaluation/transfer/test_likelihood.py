@@ -1,14 +1,18 @@
 """Bits of reference texts: those of a plain loop, whatever the batch, and paired by item."""
 
+import itertools
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,6 +23,7 @@ from focus.cli import main
 from focus.errors import UserError
 from focus.evaluation.statistics import ratio_intervals
 from focus.evaluation.transfer import BENCHMARKS, likelihood
+from focus.evaluation.transfer.beyond_null import BITS, verdicts
 from focus.evaluation.transfer.likelihood import compare, reference_bits, table
 from focus.evaluation.transfer.store import Bits, Store
 from focus.evaluation.transfer.variants import Variant, load_variant
@@ -150,7 +155,11 @@ def test_an_adapter_of_norm_zero_and_its_null_are_the_base(adapters, tmp_path, c
     for row in told["compared"]:
         zero = (row["bits_per_token"], row["low"], row["high"], row["end_bits"]) == (0, 0, 0, 0)
         assert zero == ("nothing" in row["variant"])
-    assert "null-something (2 seeds)" in (tmp_path / "bits.md").read_text()
+    text = (tmp_path / "bits.md").read_text()
+    assert "null-something (2 seeds)" in text
+    nothing, something = (line for line in text.splitlines() if line.startswith("tiny-llama: "))
+    assert nothing.count("no difference seen, +0.000 bits per token [+0.000, +0.000]") == 3
+    assert "something against 2 random adapters of its norms: MATH: " in something
     # Once more: nothing is measured again.
     before = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/bits/*")}
     assert main([*words, "--null-seeds", "2"]) == 0
@@ -195,6 +204,23 @@ def test_a_killed_run_loses_and_repeats_nothing(tmp_path):
     assert ids == Counter(item.id for item in items)
     assert main(_words(tmp_path / "whole", "base", more=more)) == 0
     assert (tmp_path / "killed/bits.json").read_text() == (tmp_path / "whole/bits.json").read_text()
+
+
+def test_how_long_it_takes_is_said_after_the_second_batch(adapters, tmp_path, capsys):
+    words = _words(tmp_path, "base", str(adapters / "something"), more=["--batch", "2"])
+    words[words.index("--benchmarks") + 1] = "math"
+    clock = itertools.count(0, 30)  # every batch takes half a minute
+    ticking = SimpleNamespace(monotonic=lambda: next(clock))
+    with mock.patch("focus.evaluation.transfer.likelihood.time", ticking):
+        assert main(words) == 0
+    (count, minutes) = re.findall(
+        r"(\d+) references to read: about (\d+) min, by the first texts of base\n",
+        capsys.readouterr().err,
+    )[0]
+    items = len(BENCHMARKS["math"].items(DATA))
+    assert int(count) == 2 * items
+    # Two items of half a minute; the longest come first, so that all take somewhat less.
+    assert 0.5 * items / 2 * 0.5 < int(minutes) / 2 <= items / 2 * 0.5 + 1
 
 
 @pytest.mark.parametrize(
@@ -262,6 +288,31 @@ def test_a_difference_is_paired_by_item():
     assert (null["end_bits"], trained["end_bits"]) == (3.0, 0.0)
     assert "| MATH (100) | b |" in table(report)
     assert "| -0.020 [-0.020, -0.020] |" in table(report)
+
+
+def test_bits_of_each_seed_are_compared_with_those_of_its_own_random_adapters():
+    rng = np.random.default_rng(0)
+    tokens, hard = rng.integers(10, 200, 100), rng.uniform(0.5, 4, 100)
+
+    def lines(more):
+        return {
+            "math": [
+                Bits(str(n), int(t), float((h + more) * t), 1.0)
+                for n, (t, h) in enumerate(zip(tokens, hard, strict=True))
+            ]
+        }
+
+    bits = {"base": 0.0, "a-1": 0.1, "a-2": 0.5, "b": 0.3}
+    bits |= {"null-a-1-1": 0.2, "null-a-1-2": 0.2, "null-a-2-1": 0.6, "null-b-1": 0.1}
+    rows = compare({name: lines(more) for name, more in bits.items()})["beyond_null"]
+    found = {(row["variant"], row["seeds"]): row["bits_per_token"] for row in rows}
+    expected = {("a-1", 1): -0.1, ("a-2", 1): -0.1, ("b", 1): 0.2, ("a", 2): -0.1}
+    assert found == pytest.approx(expected)
+    for line, word in zip(
+        verdicts(rows, "tiny-llama", BITS),
+        ("costs", "helps"), strict=True,
+    ):  # fmt: skip
+        assert f"MATH: {word}, " in line
 
 
 def test_seeds_share_a_row_of_the_table():

@@ -17,7 +17,9 @@ import pytest
 from focus.cli import main
 from focus.errors import UserError
 from focus.evaluation import sandbox
+from focus.evaluation.transfer.beyond_null import POINTS, verdicts
 from focus.evaluation.transfer.compare import (
+    against_nulls,
     comparisons,
     over_seeds,
     paired,
@@ -78,6 +80,10 @@ def test_variants_side_by_side(questions, checkpoint, tmp_path, capsys):
     lines = [json.loads(x) for x in (tmp_path / "base" / "math.jsonl").read_text().splitlines()]
     assert len(lines) == 24
     assert set(lines[0]) >= {"id", "completion", "extracted", "correct", "why"}
+    (null,) = (row for row in told["beyond_null"] if row["benchmark"] == "math")
+    assert (null["variant"], null["against"], null["nulls"]) == ("solver", "null-solver", 1)
+    verdict = (tmp_path / "table.md").read_text().splitlines()[-1]
+    assert verdict.startswith("tiny-llama: solver against 1 random adapter of its norms: MATH: ")
     card = (tmp_path / "cards" / "solver-math.html").read_text()
     assert card.startswith("<!doctype html>")
     assert "http" not in card
@@ -88,21 +94,38 @@ def test_variants_side_by_side(questions, checkpoint, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == told
 
 
-def test_how_long_it_takes_is_said_when_it_has_begun(questions, tmp_path, capsys):
-    """24 items in batches of 4, with a cap of 64 tokens: 6 x 64 / 16 looks."""
-    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", benchmarks="math")
+def test_how_long_all_variants_take_is_said_when_the_first_has_begun(
+    questions, checkpoint, tmp_path, capsys
+):
+    """24 items in batches of 4, with a cap of 64 tokens: 6 x 64 / 16 looks, of each variant."""
+    words = _words(questions, tmp_path, "base", str(checkpoint), "null", benchmarks="math")
     words[words.index("--max-tokens") + 1] = "64"
+    words += ["--null-seeds", "1", "--only-generate"]
     clock = itertools.count(0, 10)  # every look takes ten seconds
     ticking = SimpleNamespace(monotonic=lambda: next(clock))
     with mock.patch("focus.evaluation.transfer.run.time", ticking):
-        assert main([*words, "--only-generate"]) == 0
-    assert "base: 24 completions, at most about 4 min\n" in capsys.readouterr().err
-    assert main([*words, "--only-generate"]) == 0  # nothing is missing
-    assert "completions, at most" not in capsys.readouterr().err
+        assert main(words) == 0
+    said = "72 completions to write: at most about 12 min, by the first tokens of base\n"
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("at most") == 1
+    assert main(words) == 0  # nothing is missing
+    assert "at most" not in capsys.readouterr().err
     words[words.index("--max-tokens") + 1] = "32"  # too few to tell
     words[words.index("--out") + 1] = str(tmp_path / "few")
-    assert main([*words, "--only-generate"]) == 0
-    assert "completions, at most" not in capsys.readouterr().err
+    assert main(words) == 0
+    assert "at most" not in capsys.readouterr().err
+
+
+def test_other_settings_of_any_variant_are_refused_before_the_first_begins(
+    questions, checkpoint, tmp_path, capsys
+):
+    words = _words(questions, tmp_path, str(checkpoint), benchmarks="math")
+    assert main([*words, "--limit", "1", "--only-generate"]) == 0
+    words = _words(questions, tmp_path, "base", str(checkpoint), benchmarks="math")
+    assert main([*words, "--thinking", "True", "--only-generate"]) == 2
+    assert "was begun with thinking = False" in capsys.readouterr().err
+    assert not (tmp_path / "base" / "math.written.jsonl").exists()
 
 
 def test_a_part_of_a_benchmark_is_generated_with_the_whole(questions, tmp_path):
@@ -160,6 +183,30 @@ def test_a_killed_run_loses_and_repeats_nothing(questions, tmp_path):
     assert stored[0] == stored[1]
 
 
+def test_a_full_disk_is_one_line_and_loses_nothing(questions, tmp_path, monkeypatch, capsys):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", benchmarks="math")
+    calls = itertools.count(1)
+
+    def opened(path, mode):
+        if next(calls) == 3:  # the third batch finds room for half a line
+            with open(path, mode) as stream:
+                stream.write(b'{"id": "3", "compl')
+            raise OSError(28, "No space left on device")
+        return open(path, mode)
+
+    with monkeypatch.context() as full:
+        full.setattr("focus.evaluation.transfer.store.open", opened, raising=False)
+        assert main(words) == 2
+    error = capsys.readouterr().err
+    file = tmp_path / "base" / "math.written.jsonl"
+    assert f"cannot write {file}: No space left on device\n" in error
+    assert "Traceback" not in error
+    assert file.read_text().count("\n") == 8
+    assert main(words) == 0
+    ids = Counter(json.loads(line)["id"] for line in file.read_text().splitlines())
+    assert ids == Counter(str(n) for n in range(24))
+
+
 def test_programs_run_only_when_allowed(questions, tmp_path, capsys):
     words = _words(questions, tmp_path, "gold", benchmarks="cruxeval-o,cruxeval-i")
     assert main(words) == 2
@@ -208,6 +255,18 @@ def test_completions_of_another_version_of_the_prompt_are_refused(questions, tmp
     assert "version 0 of math" in capsys.readouterr().err
 
 
+def test_completions_without_settings_are_not_adopted(questions, tmp_path, capsys):
+    words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", "--limit", "2")
+    assert main([*words, "--only-generate"]) == 0
+    before = (tmp_path / "base" / "math.written.jsonl").read_text()
+    (tmp_path / "base" / "settings.json").unlink()
+    assert main([*words, "--max-tokens", "9", "--only-generate"]) == 2
+    error = capsys.readouterr().err
+    assert "settings.json is missing" in error
+    assert error.count("\n") == 1
+    assert (tmp_path / "base" / "math.written.jsonl").read_text() == before
+
+
 def test_completions_of_another_machine_are_judged_here_and_not_mixed(questions, tmp_path, capsys):
     words = _words(questions, tmp_path, "base", "--backbone", "tiny-llama", "--limit", "4")
     assert main([*words, "--only-generate"]) == 0
@@ -234,30 +293,33 @@ def test_paired_counts_only_where_two_differ():
     assert comparisons(results)[0]["points"] == 50.0
 
 
-def test_seeds_of_an_adapter_are_judged_together_and_against_random_ones():
+SIZES = {"math": 300, "math-hard": 100, "cruxeval-o": 200, "cruxeval-i": 200}
+
+
+def _results(rates):
     rng = np.random.default_rng(0)
-    sizes = {"math": 300, "math-hard": 100, "cruxeval-o": 200, "cruxeval-i": 200}
+    return {
+        (name, benchmark): _scored(*(rng.random(size) < rate).tolist())
+        for name, rate in rates.items() for benchmark, size in SIZES.items()
+    }  # fmt: skip
+
+
+def test_seeds_of_an_adapter_are_judged_together():
     rates = {"base": 0.5, "null-focus-1-1": 0.5, "null-focus-1-2": 0.5, "null-focus-2-1": 0.5}
     rates |= {"focus-1": 0.7, "focus-2": 0.7, "focus-3": 0.7, "other-7": 0.9, "focus": 0.1}
-    results = {
-        (name, benchmark): _scored(*(rng.random(size) < rate).tolist())
-        for name, rate in rates.items() for benchmark, size in sizes.items()
-    }  # fmt: skip
+    results = _results(rates)
     rows = over_seeds(results)
-    found = {(row["variant"], row["against"], row["benchmark"]): row for row in rows}
-    assert {(one, other) for one, other, _ in found} == {
-        ("focus", "base"), ("focus", "null-focus"), ("null-focus", "base")
-    }  # fmt: skip
-    ours = found["focus", "null-focus", "average"]
+    found = {(row["variant"], row["benchmark"]): row for row in rows}
+    assert {one for one, _ in found} == {"focus", "null-focus"}
+    ours = found["focus", "average"]
     assert ours["seeds"] == 3
     assert 0 < ours["low"] < ours["points"] < ours["high"]
     # Benchmarks count alike, however many items they have.
-    each = [found["focus", "null-focus", name]["points"] for name in sizes]
+    each = [found["focus", name]["points"] for name in SIZES]
     assert ours["points"] == pytest.approx(np.mean(each))
-    control = found["null-focus", "base", "average"]
+    control = found["null-focus", "average"]
     assert control["low"] < 0 < control["high"]
-    text = seeds_table(rows)
-    assert f"| focus, 3 | null-focus | average | {ours['points']:+.2f} [" in text
+    assert f"| focus, 3 | base | average | {ours['points']:+.2f} [" in seeds_table(rows)
     # The same items asked twice are no further evidence.
     for name in rates:
         results[name, "math-hard"] = results[name, "math"]
@@ -267,9 +329,42 @@ def test_seeds_of_an_adapter_are_judged_together_and_against_random_ones():
     two = (widths["math"] ** 2 + widths["cruxeval-o"] ** 2) ** 0.5 / 2
     assert widths["average"] > 0.8 * two
     del results["focus-2", "math"]
-    assert ("focus", "base", "average") not in {
-        (row["variant"], row["against"], row["benchmark"]) for row in over_seeds(results)
+    assert ("focus", "average") not in {
+        (row["variant"], row["benchmark"]) for row in over_seeds(results)
     }
+
+
+def test_each_seed_is_compared_with_its_own_random_adapters():
+    """Random adapters of other norms do other harm, so that seeds have different floors."""
+    rates = {"base": 0.5}
+    for seed, norm in ((1, 0.1), (2, 0.4), (3, 0.7)):
+        rates |= {f"focus-{seed}": norm + 0.2, f"null-focus-{seed}-1": norm}
+        rates[f"null-focus-{seed}-2"] = norm
+    rates |= {"maze": 0.3, "null-maze-1": 0.5, "null-maze-2": 0.5, "null-maze-3": 0.5}
+    rates |= {"direct": 0.5, "null-direct-1": 0.5, "alone": 0.5}
+    rows = against_nulls(_results(rates))
+    averaged = {
+        (row["variant"], row["seeds"]): row for row in rows if row["benchmark"] == "average"
+    }
+    assert {key: row["nulls"] for key, row in averaged.items()} == {
+        ("focus", 3): 6, ("maze", 1): 3, ("direct", 1): 1,
+        ("focus-1", 1): 2, ("focus-2", 1): 2, ("focus-3", 1): 2,
+    }  # fmt: skip
+    for (name, _), row in averaged.items():
+        expected = -20 if name == "maze" else 0 if name == "direct" else 20
+        assert row["points"] == pytest.approx(expected, abs=8), name
+    assert averaged["focus", 3]["low"] > 0
+    assert f"| focus, 3 | null-focus, 6 | average | {averaged['focus', 3]['points']:+.2f} [" in (
+        seeds_table(rows)
+    )
+    lines = verdicts(rows, "tiny-llama", POINTS)
+    assert [line.partition(",")[0] for line in lines] == [
+        "tiny-llama: maze against 3 random adapters of its norms: average: costs",
+        "tiny-llama: direct against 1 random adapter of its norms: average: no difference seen",
+        "tiny-llama: focus (3 seeds) against 6 random adapters of its norms: average: helps",
+    ]
+    one = averaged["maze", 1]
+    assert f"{one['points']:+.2f} points [{one['low']:+.2f}, {one['high']:+.2f}]" in lines[0]
 
 
 def test_the_table_marks_the_floor_and_leaves_gaps():

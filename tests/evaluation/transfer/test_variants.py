@@ -5,10 +5,12 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from focus.errors import UserError
+from focus.evaluation.transfer.store import Store, Written
 from focus.evaluation.transfer.variants import (
+    Variant,
     find_backbone,
     find_variants,
     load_variant,
@@ -58,14 +60,117 @@ def test_an_adapter_for_another_backbone_is_refused(run):
         find_backbone(variants, "tiny-qwen3")
 
 
-def test_an_adapter_that_does_not_fit_is_refused(run, tmp_path):
+@pytest.fixture
+def adapter(run, tmp_path):
+    """A folder with an adapter, to be changed."""
     folder = tmp_path / "adapter"
     shutil.copytree(find_variants([str(run)], 1)[0].adapter, folder)
-    config = json.loads((folder / "adapter_config.json").read_text())
-    config["target_modules"] = ["q_proj"]
-    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def _configure(folder, **fields):
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+def _rewrite(folder, change):
+    path = folder / "adapter_model.safetensors"
+    save_file({n: w.contiguous() for n, w in change(load_file(path)).items()}, path)
+
+
+def test_an_adapter_that_does_not_fit_is_refused(adapter):
+    _configure(adapter, target_modules=["q_proj"])
     with pytest.raises(UserError, match="does not fit"):
-        load_variant(find_variants([str(folder)], 1)[0], "tiny-llama", "cpu")
+        load_variant(find_variants([str(adapter)], 1)[0], "tiny-llama", "cpu")
+
+
+def test_an_adapter_of_other_shapes_is_refused(adapter):
+    # Another backbone may have matrices of the same names.
+    _rewrite(adapter, lambda weights: {
+        name: weight[:, :-1] if "lora_A" in name else weight for name, weight in weights.items()
+    })  # fmt: skip
+    for kind in ("adapter", "null"):
+        with pytest.raises(UserError, match=r"does not fit tiny-llama: .* is \(4, 95\), \(4, 96\)"):
+            load_variant(Variant("one", kind, adapter), "tiny-llama", "cpu")
+
+
+def test_a_config_of_another_kind_of_adapter_is_refused(adapter):
+    _configure(adapter, target_modules=["nothing_like_it"])
+    with pytest.raises(UserError, match="does not fit tiny-llama: "):
+        load_variant(Variant("one", "adapter", adapter), "tiny-llama", "cpu")
+
+
+def test_a_damaged_or_foreign_adapter_is_refused_before_anything_is_loaded(adapter):
+    path = adapter / "adapter_model.safetensors"
+    whole = path.read_bytes()
+
+    def refused(message):
+        for words in ([str(adapter)], [f"null:{adapter}"]):
+            with pytest.raises(UserError, match=message):
+                find_variants(words, 1)
+        path.write_bytes(whole)
+
+    path.write_bytes(whole[: len(whole) // 2])
+    refused("is damaged")
+    save_file({"model.weight": torch.ones(3)}, path)
+    refused("holds no LoRA matrices")
+    _rewrite(adapter, lambda weights: {n: w for n, w in weights.items() if "lora_A" in n})
+    refused("has no B")
+    _configure(adapter, r=5)
+    refused("_config.json says 5")
+
+
+def test_null_is_made_of_plain_matrices_alone(adapter):
+    weights = load_file(adapter / "adapter_model.safetensors")
+    with pytest.raises(UserError, match="lora_magnitude"):
+        randomised({**weights, "lora_magnitude_vector": torch.ones(3)}, 1)
+
+
+def test_completions_belong_to_an_adapter_with_its_config(adapter, tmp_path):
+    def claim(variant):
+        store = Store(tmp_path / variant.kind)
+        store.claim(variant.identity(), {"math": 1})
+        store.append("math", [Written("1", "text", 1, True)])
+
+    variants = [Variant("one", kind, adapter) for kind in ("base", "adapter", "null")]
+    for variant in variants:
+        claim(variant)
+    # What plain peft writes anew, in an order of its own, is the same adapter.
+    modules = json.loads((adapter / "adapter_config.json").read_text())["target_modules"]
+    _configure(adapter, peft_version="1.0", inference_mode=True, target_modules=modules[::-1])
+    for variant in variants:
+        claim(variant)
+    _configure(adapter, lora_alpha=1)
+    for variant in variants[1:]:
+        with pytest.raises(UserError, match="was begun with adapter_config"):
+            claim(variant)
+    assert Variant("base", "base").identity() == {"kind": "base"}  # as stored runs have it
+
+
+def test_names_are_given_to_checkpoints(run, tmp_path):
+    best = str(run / "best")
+    words = [f"focus-1={best}", f"focus-2={run}", "null:focus-2", f"null:other={best}"]
+    found = find_variants(words, 1)
+    assert [one.name for one in found] == ["focus-1", "focus-2", "null-focus-2-1", "null-other-1"]
+    assert found[0].adapter == run / "best" / "adapter"
+    # A random adapter is compared with the adapter of its name.
+    shutil.copytree(run / "best", tmp_path / "solver")
+    with pytest.raises(UserError, match="both called 'solver'"):
+        find_variants([str(run), f"null:{tmp_path / 'solver'}"], 1)
+    for name in ("base", "gold", "null-x"):
+        with pytest.raises(UserError, match="cannot be called"):
+            find_variants([f"{name}={best}"], 1)
+    with pytest.raises(UserError, match="two variants would be called 'a'; name them"):
+        find_variants([f"a={best}", f"a={tmp_path / 'solver'}"], 1)
+    odd = tmp_path / "rate=1"
+    (tmp_path / "solver").rename(odd)
+    assert find_variants([str(odd)], 1)[0].name == "rate=1"
+
+
+def test_null_is_a_control_for_every_adapter_named(run):
+    words = [f"a={run}", "null", f"b={run / 'best'}", "null:a"]
+    names = [one.name for one in find_variants(words, 2)]
+    assert names == ["a", "null-a-1", "null-a-2", "null-b-1", "null-b-2", "b"]
 
 
 def test_words_that_are_no_variant_are_refused(run, tmp_path):
