@@ -3,7 +3,7 @@
 python -m experiments.campaign list                             # studies and their runs
 python -m experiments.campaign run STUDY --data DIR --out DIR   # train, test; a killed one goes on
 python -m experiments.campaign store STUDY --out DIR            # finished runs to docs/results
-runs/campaign.sh                                                # all of it, from nothing
+runs/campaign.sh, runs/table1.sh, runs/adapter_rates.sh         # all of it, from nothing
 python -m experiments.campaign table [STUDY ...]                # tables of the stored figures
 
 The studies are in `experiments/studies.py`. Runs that differ in seed, selector,
@@ -254,7 +254,8 @@ def store(words: argparse.Namespace) -> None:
         folder = file.parent
         _check_run(folder, words.study)
         metrics = folder / "metrics.jsonl"
-        lines = [parse_object(line, str(metrics)) for line in read_text(metrics).splitlines()]
+        text = read_text(metrics) if metrics.exists() else ""  # base trains nothing
+        lines = [parse_object(line, str(metrics)) for line in text.splitlines()]
         curves = {
             "training_exact": {line["update"]: round(line["exact"], 4) for line in lines},
             "validation_exact": {
@@ -262,7 +263,7 @@ def store(words: argparse.Namespace) -> None:
                 for line in lines if line.get("validation")
             },
         }  # fmt: skip
-        seconds = round(lines[-1]["seconds"], 1)  # of all sittings
+        seconds = round(lines[-1]["seconds"], 1) if lines else 0.0  # of all sittings
         runs[folder.name] = {**read_object(file), "seconds": seconds, **curves}
     if len({runs[name].get("teacher", "not noted") for name in study.taught() & runs.keys()}) > 1:
         raise UserError(

@@ -4,9 +4,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from experiments.campaign import LONGEST, STEPS
 from experiments.stored import markdown, points, rate_of, spread, stored_results, unpack
+from experiments.studies import STUDIES
 from experiments.verdicts import stored_bits
 from focus.evaluation.statistics import effect_over_seeds, holm, paired_difference
+from focus.recipes import recipe
+from focus.report import paper
 
 Seeds = dict[int, dict[int, np.ndarray]]  # solved puzzles by seed and K
 # Choices that a table names otherwise.
@@ -46,7 +50,9 @@ def choices(study: str = "choices") -> str:
 
 def long_rollouts(study: str) -> str:
     """The paper's regime at full length: exact by K, and what the last steps change."""
-    steps, changes = ("16", "32", "64", "128", "256", "1024"), (("64", "128"), ("128", "1024"))
+    tested, at = _tested(study)
+    steps = [str(k) for k in (*tested, LONGEST)]
+    changes = ((str(at // 2), str(at)), (str(at), str(LONGEST)))
     by_change = (f"{one} to {int(other):,}" for one, other in changes)
     rows = [["method, seed", *(f"K = {int(k):,}" for k in steps), *by_change]]
     runs = stored_results(f"campaign-{study}")["runs"].values()
@@ -71,11 +77,18 @@ _FACTORS = (
 )
 
 
-def factors() -> str:
+def _tested(study: str) -> tuple[tuple[int, ...], int]:
+    """The K of a study's tables, and the one that p and the verdicts are about."""
+    task = recipe(STUDIES[study].recipe).task.name
+    return tuple(k for k in STEPS[task] if k != LONGEST), paper.STEPS[task]
+
+
+def factors(study: str = "primary") -> str:
     """What selection and what the penalty is worth at full length, with the other and without."""
-    bits = stored_bits("campaign-primary")
+    bits = stored_bits(f"campaign-{study}")
     pairs = (*_FACTORS, ("both: FOCUS instead of Random", "focus", "random"))
-    return _effects((what, bits[better], bits[worse]) for what, better, worse in pairs)
+    effects = ((what, bits[better], bits[worse]) for what, better, worse in pairs)
+    return _effects(effects, *_tested(study))
 
 
 def chosen_steps() -> str:
@@ -124,11 +137,12 @@ def secondary(study: str) -> str:
     """FOCUS above every other method of a secondary study."""
     bits, untaught = (stored_bits(f"campaign-{study}{end}") for end in ("", "-untaught"))
     others = bits | {"focus without a teacher": untaught.get("focus", {})}
-    return _effects(
+    effects = (
         (name, bits["focus"], others[name])
         for name in others
         if name != "focus" and len(others[name]) > 1
     )
+    return _effects(effects, *_tested(study))
 
 
 def small_mazes() -> str:
@@ -136,12 +150,12 @@ def small_mazes() -> str:
     bits = stored_bits("campaign-methods-mini-maze")
     pairs = (*_FACTORS, ("replay: FOCUS instead of Fixed Mix", "focus", "fixed-mix"))
     effects = ((what, bits[better], bits[worse]) for what, better, worse in pairs)
-    return _effects(effects, (8, 16, 32, 64, 256), 16, corrected=True)
+    return _effects(effects, *_tested("methods-mini-maze"), corrected=True)
 
 
 def _effects(
-    pairs: Iterable[tuple[str, Seeds, Seeds]], steps: tuple[int, ...] = (16, 32, 64, 128, 256),
-    at: int = 128, corrected: bool = False,
+    pairs: Iterable[tuple[str, Seeds, Seeds]], steps: tuple[int, ...], at: int,
+    corrected: bool = False,
 ) -> str:  # fmt: skip
     """Points by which one method is above another, at every K; p at one K, corrected by Holm."""
     rows = [["what", "seeds", f"the other at K = {at}", *(f"K = {k}" for k in steps)]]

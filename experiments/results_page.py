@@ -24,6 +24,7 @@ from experiments import (
     compared,
     foundations,
     gradient_noise,
+    language_model_figures,
     mini_runs,
     one_step,
     operations,
@@ -393,6 +394,8 @@ def main() -> None:
         write_text(page, fill(page.read_text(encoding="utf-8")))
     draw(DOCS / "figures" / "sudoku-time.svg", _draw_curves)
     draw(DOCS / "figures" / "sudoku-operations.svg", operations.draw)
+    for name, contents in language_model_figures.figures().items():
+        draw(DOCS / "figures" / f"{name}.svg", contents)
 
 
 if __name__ == "__main__":

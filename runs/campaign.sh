@@ -3,17 +3,40 @@
 #
 #   FOCUS_DATA=DIR runs/campaign.sh [OUT]     # hours on a large GPU
 #
-# A stack of six Sudoku runs took 20 minutes on an H200; there are 62 runs on Sudoku and 12 on mazes.
-# Run it again after a kill: finished runs are not repeated, the one that was cut off goes on. The
-# stored figures of a study in docs/results are replaced when all its runs have ended.
+# A stack of six Sudoku runs took 20 minutes on an H200; there are 59 runs on Sudoku, three of which
+# have rollouts of 128 steps, and 39 on mazes. Run it again after a kill: finished runs are not
+# repeated, the one that was cut off goes on. The stored figures of a study in docs/results are
+# replaced when all its runs have ended.
 set -eu
 : "${FOCUS_DATA:?names the folder with sudoku-extreme and maze-hard}"
 out=${1:-runs-out/campaign}
 
+campaign() {
+    python -m experiments.campaign run "$1" --data "$FOCUS_DATA" --together 6 --out "$out/$1"
+    python -m experiments.campaign store "$1" --anew --out "$out/$1"
+}
+
+# The FOCUS runs of a primary study are those of the secondary one, too.
+with_focus_of() {
+    mkdir -p "$out/$2"
+    for run in as-is-focus-1 as-is-focus-2 as-is-focus-3; do
+        if [ -f "$out/$1/$run/run.json" ] && [ ! -f "$out/$2/$run/run.json" ]; then
+            cp -r "$out/$1/$run" "$out/$2/"
+        fi
+    done
+    campaign "$2"
+}
+
 "$(dirname "$0")/sudoku_teacher.sh" "$out/sudoku-teacher"
+campaign primary
+campaign primary-unscaled
+with_focus_of primary secondary
+campaign secondary-untaught
+with_focus_of primary-unscaled secondary-unscaled
+campaign secondary-long-rollout
+
 "$(dirname "$0")/maze_teacher.sh" "$out/maze-teacher"
-for study in primary primary-unscaled secondary secondary-untaught secondary-unscaled primary-maze; do
-    python -m experiments.campaign run "$study" --data "$FOCUS_DATA" --together 6 --out "$out/$study"
-    python -m experiments.campaign store "$study" --anew --out "$out/$study"
-done
+campaign primary-maze
+with_focus_of primary-maze secondary-maze
+campaign secondary-maze-untaught
 python -m experiments.verdicts

@@ -229,6 +229,7 @@ def test_nothing_else_is_documented():
     """A command of another kind needs a test of its own."""
     others = (
         r"git clone REPOSITORY ", r"\. \.venv/bin/activate$", r"pip install [\"']\.\[slurm\][\"']$",
+        r"python -m experiments\.(campaign list|verdicts)$",  # tests/experiments
         r"uvx --from focus-solver focus ", r"pip install (focus-solver|'focus-solver\[trackio\]')$",
     )  # fmt: skip
     known = "|".join((r"focus |torchrun |make ", *others))

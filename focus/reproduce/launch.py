@@ -12,6 +12,7 @@ from focus.errors import UserError
 from focus.files import write_text
 from focus.reproduce.plan import Command, Job
 
+_LOOK_EVERY = 1.0  # seconds between two looks at submitted jobs
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
 RunCommand = Callable[[Command], int]  # runs the words of a `focus` command; its exit code
 
@@ -22,9 +23,9 @@ def open_jobs(jobs: Sequence[Job]) -> list[Job]:
 
 
 def run_job(job: Job, run_command: RunCommand, gpus: int = 1) -> None:
-    """All commands of a job; several GPUs share a training."""
+    """All commands of a job; several GPUs share a training, but not that of a TRM."""
     for words in job.commands:
-        if gpus > 1 and words[0] == "train":
+        if gpus > 1 and words[0] == "train" and not words[1].startswith("trm-"):
             torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
             call = (*torchrun, f"--nproc-per-node={gpus}", "-m", "focus.cli", *words)
             code = subprocess.run(call).returncode
@@ -82,21 +83,22 @@ def run_on_slurm(
     )  # fmt: skip
     failed: list[str] = []
     waiting = open_jobs(jobs)
-    # What others need comes first; a second wave uses their results.
-    for wave in ([job for job in waiting if not job.after], [job for job in waiting if job.after]):
-        ready = [job for job in wave if not any(name in failed for name in job.after)]
-        for job in (job for job in wave if job not in ready):
-            failed.append(job.name)
-            say(f"{job.name}: left out, it needs a job that failed")
-        handed = []
-        for job in ready:
+    handed: dict[Job, Any] = {}
+    while waiting or handed:
+        unfinished = {job.name for job in (*waiting, *handed)}
+        for job in [job for job in waiting if not unfinished & set(job.after)]:
+            waiting.remove(job)
+            if any(name in failed for name in job.after):
+                failed.append(job.name)
+                say(f"{job.name}: left out, it needs a job that failed")
+                continue
             handle = None if cluster else _in_the_queue(submitit.SlurmJob, folder, job)
             said = "still in the queue as" if handle else "submitted as"
-            handle = handle or executor.submit(run_job, job, run_command, gpus)
+            handed[job] = handle = handle or executor.submit(run_job, job, run_command, gpus)
             write_text(_ticket(folder, job), f"{handle.job_id}\n")
-            handed.append((job, handle))
             say(f"{job.name}: {said} {handle.job_id}")
-        for job, handle in handed:
+        for job in [job for job, handle in handed.items() if handle.done()]:
+            handle = handed.pop(job)
             broken = handle.exception()
             if broken is None:
                 say(f"{job.name}: done")
@@ -104,6 +106,7 @@ def run_on_slurm(
             failed.append(job.name)
             reason = (str(broken).strip().splitlines() or [type(broken).__name__])[-1]
             say(f"{job.name}: failed ({reason}); its log: {handle.paths.stderr}")
+        time.sleep(_LOOK_EVERY if handed else 0)
     return failed
 
 

@@ -6,7 +6,7 @@ FOCUS run of the curation study is also that of the ablations.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from focus.errors import UserError
@@ -56,6 +56,8 @@ class Scale:
     flags: dict[str, Command]  # of training, by task
     test: Command = ()  # flags of the test
     transfer: Command = ()  # flags of focus transfer
+    # TRMs that are trained first, to teach a task whose recipe names no teacher
+    teachers: dict[str, str] = field(default_factory=dict)
 
 
 SCALES = {
@@ -77,6 +79,7 @@ SCALES = {
         {"sudoku": "sudoku", "maze": "maze"}, ("smollm2-135m", *paper.BACKBONES),
         (paper.STUDIED,), (42, 43, 44),
         {"sudoku": "16,32,64,128,256", "maze": "8,16,32,64"}, {"sudoku": (), "maze": ()},
+        teachers={"maze": "trm-maze-quick"},
     ),
 }  # fmt: skip
 
@@ -110,6 +113,7 @@ _UPDATER_SECONDS = {"sudoku": 0.012, "maze": 0.03}  # of a small mini-batch, lau
 _LM_FLOPS, _LM_SECONDS = 5.9e14, {"sudoku": 0.02, "maze": 0.05}
 _SMALL_HOURS = 12 / 3600  # of a job with small puzzles on two cores
 _TEST_HOURS = 0.05
+_TEACHER_HOURS = 0.1
 
 
 def make_plan(
@@ -134,6 +138,8 @@ def _jobs(
     free, with_model = NEEDS[target]
     seeds = scale.seeds if target in _SEVERAL else scale.seeds[:1]
     for task in scale.recipes:
+        if task in scale.teachers and any(map(_learns_from_a_teacher, (*free, *with_model))):
+            yield _teacher(scale, task, out, data)
         for backbone in ("none", *(scale.studied if target in _STUDIES else ())):
             for method in free:
                 for seed in seeds:
@@ -166,12 +172,35 @@ def _run(
     fixed = {"base": "--optimizer.updates", "one-step": "--steps"}.get(method)
     flags = tuple(word for pair in _pairs(flags) if pair[0] != fixed for word in pair)
     source = ("--data", data) if data else ()
+    taught = task in scale.teachers and _learns_from_a_teacher(method)
+    teacher = ("--teacher.checkpoint", str(_teacher_folder(task, out))) if taught else ()
     steps = {"one-step": "1", "direct": "", "base": ""}.get(method, scale.steps[task])
     tested = ("--steps", steps) if steps else ()
-    train = ("train", recipe_name, "--seed", str(seed), *source, *flags, "--out", str(folder))
+    train = (
+        "train", recipe_name, "--seed", str(seed), *source, *teacher, *flags, "--out", str(folder)
+    )  # fmt: skip
     test = ("eval", str(folder), *tested, *scale.test, "--out", str(folder / "eval"))
     hours = _hours(recipe_name, task, backbone, method)
-    return Job(name, ((*train, "--resume"), test), _stamp(out, name), hours)
+    after = (_teacher_folder(task, out).name,) if taught else ()
+    return Job(name, ((*train, "--resume"), test), _stamp(out, name), hours, after)
+
+
+def _learns_from_a_teacher(method: str) -> bool:
+    """Whether it curates states; others have no teacher, as we read the paper."""
+    return method not in ("base", "direct", "one-step", "recurrent")
+
+
+def _teacher(scale: Scale, task: str, out: Path, data: str | None) -> Job:
+    """A TRM on exactly the puzzles of the task's recipe."""
+    folder = _teacher_folder(task, out)
+    seed = ("--seed", str(scale.seeds[0]))
+    source = ("--data", data) if data else ()
+    train = ("train", scale.teachers[task], *seed, *source, "--out", str(folder), "--resume")
+    return Job(folder.name, (train,), _stamp(out, folder.name), _TEACHER_HOURS)
+
+
+def _teacher_folder(task: str, out: Path) -> Path:
+    return out / "runs" / f"{task}-teacher"
 
 
 def _trm(scale: Scale, task: str, out: Path, data: str | None) -> Job:

@@ -58,7 +58,8 @@ def test_every_stored_run_is_one_of_a_study(path):
 @pytest.fixture
 def tiny(tmp_path, monkeypatch, capsys):
     """A function that makes a study of few puzzles, and gives one that calls a command on it."""
-    monkeypatch.setitem(campaign.STEPS, "sudoku", (1, 2, 3))
+    for task in campaign.STEPS:
+        monkeypatch.setitem(campaign.STEPS, task, (1, 2, 3))
     monkeypatch.setattr(campaign, "LONGEST", 3)
     monkeypatch.setattr(campaign, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(Generated.__init__, "__defaults__", (0, 50, 20))
@@ -112,6 +113,49 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert set(runs["as-is-random-1"]["validation"]) == {"1", "2", "3", "16"}
     assert "as-is-no-replay-1" in call("table", "tiny")
     assert "tiny: mini-sudoku, 2 updates, 3 runs, 3 of them stored" in call("list")
+
+
+# A study of each kind.
+KINDS = (
+    "secondary", "secondary-long-rollout", "secondary-maze", "table1-others", "table1-controls",
+    "table1-maze", "adapter-rates",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_study_of_each_kind_comes_to_its_table(name, tmp_path, tiny):
+    """Of the runs that could share a stack one is tried."""
+    study, teacher = STUDIES[name], ""
+    task, *backbone = study.recipe.split("/")
+    task = f"mini-{task.removesuffix('-quick')}"
+    if study.teacher:
+        call = tiny(Study(f"trm-{task}", 1, ("trm",), (1,)))
+        call("run", "tiny", "--data", "generated", "--out", str(tmp_path / "teacher"))
+        teacher = str(tmp_path / "teacher" / "as-is-trm-1" / "final")
+    small = "/".join([task, *(["tiny-llama"] if backbone else [])])
+    call = tiny(replace(study, recipe=small, updates=2, seeds=study.seeds[:1], teacher=teacher))
+    tried = [next(iter(group)) for group in groups(dict(STUDIES["tiny"].runs("")), 20)]
+    out = str(tmp_path / "runs")
+    call("run", "tiny", "--data", "generated", "--out", out, "--only", *tried)
+    call("store", "tiny", "--out", out)
+    shown = call("table", "tiny")
+    assert all(f"  {run} " in shown for run in tried)
+
+
+def test_base_trains_nothing():
+    for study in ("table1-others", "table1-maze"):
+        updates = {run.method: run.optimizer.updates for _, run in STUDIES[study].runs("")}
+        assert updates.pop("base") == 0
+        assert set(updates.values()) == {STUDIES[study].updates}
+
+
+@pytest.mark.parametrize("ending", ["", "-unscaled", "-maze"])
+def test_runs_of_focus_that_two_studies_share_are_the_same(ending):
+    primary, secondary = (
+        dict(STUDIES[f"{study}{ending}"].runs("")) for study in ("primary", "secondary")
+    )
+    for run in ("as-is-focus-1", "as-is-focus-2", "as-is-focus-3"):  # runs/campaign.sh
+        assert primary[run] == secondary[run]
 
 
 def state(folder: Path) -> tuple:

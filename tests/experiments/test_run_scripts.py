@@ -60,6 +60,27 @@ def test_the_commands_of_a_script_take_its_flags(script, tmp_path, monkeypatch, 
             main()
 
 
+def test_every_adapter_of_the_sweep_is_measured(tmp_path):
+    called = calls(ROOT / "runs" / "adapter_rates.sh", tmp_path, "made")
+    finals = {
+        f"{name.removesuffix('-focus-1')}=made/runs/{name}/final"
+        for name, _ in STUDIES["adapter-rates"].runs("")
+    }
+    transfers = [words for words in called if words[:2] == ["focus", "transfer"]]
+    assert len(transfers) == 3
+    for words in transfers:
+        assert set(words[2 : words.index("--backbone")]) == {"base", *finals}
+
+
+def test_table_1_has_all_of_its_studies(tmp_path):
+    called = calls(ROOT / "runs" / "table1.sh", tmp_path)
+    assert called[-1][:4] == ["python", "-m", "experiments.campaign", "table"]
+    studies = {name for name in STUDIES if name.startswith("table1")}
+    assert set(called[-1][4:]) == studies
+    for part in ("run", "store"):
+        assert {words[4] for words in called if words[3] == part} == studies
+
+
 def test_adapters_are_the_last_weights_of_runs_that_are_in_the_studies(tmp_path):
     runs = {f"{study}/{name}/final" for study, of in STUDIES.items() for name, _ in of.runs("")}
     called = calls(ROOT / "runs" / "transfer_adapters.sh", tmp_path, "made")

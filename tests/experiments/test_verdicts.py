@@ -16,7 +16,7 @@ from focus.evaluation.statistics import (
     student_p,
     student_quantile,
 )
-from focus.recipes import METHODS
+from focus.recipes import METHODS, recipe
 
 
 @pytest.fixture
@@ -127,22 +127,30 @@ def judged(claim: Claim) -> tuple[str, str]:
     return verdict.regime, verdict.word
 
 
-@pytest.mark.parametrize("task", ["sudoku", "maze"])
-def test_a_third_of_the_length_comes_before_short_runs_and_after_all_others(results, task):
-    suffix, steps = ("-maze", 16) if task == "maze" else ("", 128)
-    claim = Claim("FOCUS above No memory", task, "focus", "no-memory")  # none in the paper
+def test_a_third_of_the_length_comes_before_short_runs_and_after_all_others(results):
+    claim = Claim("FOCUS above No memory", "sudoku", "focus", "no-memory")  # none in the paper
     ahead, behind = {"focus": 0.55, "no-memory": 0.45}, {"focus": 0.45, "no-memory": 0.55}
-    store(results / f"methods-{task}-quick.json", behind, steps=steps)
+    store(results / "methods-sudoku-quick.json", behind)
     assert judged(claim) == (SHORT, "not seen")
-    third = results / f"campaign-secondary{suffix}-third.json"
-    store(third, ahead, steps=steps)
+    third = results / "campaign-secondary-third.json"
+    store(third, ahead)
     assert judged(claim) == (THIRD, "seen")
-    store(third, behind, steps=steps)
+    store(third, behind)
     assert judged(claim) == (THIRD, "not seen")
-    store(results / f"campaign-secondary{suffix}-unscaled.json", ahead, steps=steps)
+    store(results / "campaign-secondary-unscaled.json", ahead)
     assert judged(claim) == (UNSCALED, "confirmed")
-    store(results / f"campaign-secondary{suffix}.json", behind, steps=steps)
+    store(results / "campaign-secondary.json", behind)
     assert judged(claim) == (PAPERS, "contradicted")
+
+
+@pytest.mark.parametrize("worse", ["no-memory", "random"])
+def test_on_mazes_the_papers_regime_is_unscaled(results, worse):
+    claim = Claim(f"FOCUS above {worse}", "maze", "focus", worse)
+    store(results / "methods-maze-quick.json", {"focus": 0.45, worse: 0.55}, steps=16)
+    assert judged(claim) == (SHORT, "not seen")
+    study = "campaign-primary-maze" if worse == "random" else "campaign-secondary-maze"
+    store(results / f"{study}.json", {"focus": 0.55, worse: 0.45}, steps=16, seeds=3)
+    assert judged(claim) == (UNSCALED, "confirmed")
 
 
 def test_runs_without_a_teacher_are_found_at_every_length(results):
@@ -184,6 +192,21 @@ def test_every_claim_names_methods_that_are_there():
     assert {name for claim in CLAIMS for name in (claim.better, claim.worse)} <= set(METHODS)
     planned = {name for study in STUDIES.values() for name in study.methods}
     assert {claim.worse for claim in CLAIMS} <= planned
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.task}: {claim.what}")
+def test_a_study_can_judge_every_claim_at_full_length(claim):
+    asked = [
+        tuple(STUDIES[name.removeprefix("campaign-")] for name in sides)
+        for regime, *sides in verdicts._regimes(claim)
+        if regime != SHORT
+    ]
+    better, worse = asked[0]
+    assert claim.better in better.methods
+    assert claim.worse in worse.methods
+    assert len(set(better.seeds) & set(worse.seeds)) >= 3
+    assert better.updates == worse.updates == recipe(claim.task).optimizer.updates
+    assert bool(better.teacher) != claim.teacher or not worse.teacher
 
 
 def test_effects_of_the_paper_are_differences_of_its_tables():

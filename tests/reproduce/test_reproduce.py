@@ -10,7 +10,14 @@ from focus.commands.reproduce import duration
 from focus.errors import UserError
 from focus.files import write_text
 from focus.reproduce import plan
-from focus.reproduce.launch import _in_the_queue, _ticket, open_jobs, run_here, run_on_slurm
+from focus.reproduce.launch import (
+    _in_the_queue,
+    _ticket,
+    open_jobs,
+    run_here,
+    run_job,
+    run_on_slurm,
+)
 from focus.reproduce.plan import NEEDS, SCALES, Job, make_plan
 
 
@@ -28,8 +35,9 @@ def test_every_command_of_every_plan_can_be_typed(scale, tmp_path):
                 assert run.keywords["config"].method == method
 
 
-def test_jobs_come_after_what_they_need():
-    jobs = make_plan("all", "mini", Path("out"))
+@pytest.mark.parametrize("scale", SCALES)
+def test_jobs_come_after_what_they_need(scale):
+    jobs = make_plan("all", scale, Path("out"))
     place = {job.name: number for number, job in enumerate(jobs)}
     for job in jobs:
         assert all(place[name] < place[job.name] for name in job.after)
@@ -37,16 +45,47 @@ def test_jobs_come_after_what_they_need():
 
 def test_a_plan_holds_what_its_table_shows():
     names = {job.name for job in make_plan("curation", "full", Path("out"))}
-    assert names == {
+    assert names == {"maze-teacher"} | {
         f"{task}-{backbone}-{method}-{seed}"
         for task in ("sudoku", "maze")
         for backbone in ("none", "qwen3-1.7b")
         for method in ("random", "energy-hard", "fixed-mix", "focus")
         for seed in (42, 43, 44)
     }
+    names = {job.name for job in make_plan("source", "full", Path("out"))}
+    assert {"maze-teacher", "maze-qwen3-1.7b-base-42", "maze-qwen3-1.7b-focus-42"} <= names
     whole = {job.name for job in make_plan("all", "full", Path("out"))}
     for target in NEEDS:
         assert {job.name for job in make_plan(target, "full", Path("out"))} <= whole
+
+
+def test_every_full_run_that_curates_states_has_a_teacher_of_its_own_puzzles():
+    jobs = {job.name: job for job in make_plan("all", "full", Path("out"))}
+    taught = 0
+    for name, job in jobs.items():
+        words = job.commands[0]
+        if words[0] != "train" or words[1].startswith("trm-"):
+            continue
+        config = _parse("train", words[1:]).keywords["config"]
+        curates = config.step_weights != "final"
+        is_maze = config.task.name == "maze"
+        teacher = str(Path("out/runs/maze-teacher")) if is_maze else "sudoku-teacher"
+        assert config.teacher.checkpoint == (teacher if curates else ""), name
+        assert ("maze-teacher" in job.after) == (curates and is_maze)
+        taught += curates
+    assert taught > 40
+    trained = _parse("train", jobs["maze-teacher"].commands[0][1:]).keywords["config"]
+    student = _parse("train", jobs["maze-none-focus-42"].commands[0][1:]).keywords["config"]
+    for setting in ("data", "corpus", "more_data"):
+        assert getattr(trained, setting) == getattr(student, setting)
+
+
+def test_a_trm_is_trained_in_one_process(tmp_path, monkeypatch):
+    called: list = []
+    monkeypatch.setattr("subprocess.run", lambda *words: pytest.fail("torchrun was called"))
+    job = _job(tmp_path, "teacher", "train", "trm-mini-maze")
+    run_job(job, lambda words: called.append(words) or 0, gpus=2)
+    assert called == [("train", "trm-mini-maze")]
 
 
 def test_a_dry_run_does_nothing(tmp_path, capsys):
@@ -100,11 +139,14 @@ def test_slurm_jobs_run_through_submitits_local_executor(tmp_path):
         _job(tmp_path, "bad", "eval", "/nowhere"),
         _job(tmp_path, "needs-bad", "backbone", "list", after=("bad",)),
         _job(tmp_path, "good", "backbone", "list"),
+        _job(tmp_path, "needs-good", "backbone", "list", after=("good",)),
     ]
-    failed = run_on_slurm(jobs, main, tmp_path / "slurm", lambda text: None, 0.1, cluster="local")
+    said: list[str] = []
+    failed = run_on_slurm(jobs, main, tmp_path / "slurm", said.append, 0.1, cluster="local")
     assert sorted(failed) == ["bad", "needs-bad"]
-    assert not jobs[0].done
-    assert jobs[2].done
+    assert [job.done for job in jobs] == [False, False, True, True]
+    begun = next(n for n, line in enumerate(said) if line.startswith("needs-good: submitted"))
+    assert "good: done" in said[:begun]
 
 
 def test_a_slurm_job_with_several_gpus_is_a_torchrun_job(tmp_path):
