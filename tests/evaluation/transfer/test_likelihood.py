@@ -28,7 +28,7 @@ from focus.evaluation.transfer.likelihood import compare, reference_bits, table
 from focus.evaluation.transfer.store import Bits, Store
 from focus.evaluation.transfer.variants import Variant, load_variant
 from focus.model.generate import end_ids, prompt_ids
-from focus.model.install import SMOLLM2, installed
+from focus.model.install import SMOLLM2
 from focus.model.pretrained import load_language_model
 from tests.conftest import ASSETS
 
@@ -68,9 +68,7 @@ def test_bits_are_those_of_a_plain_loop():
     _check_by_hand("tiny-llama", 3)
 
 
-def test_bits_of_a_real_model_are_those_of_a_plain_loop():
-    if installed(SMOLLM2) is None:
-        pytest.skip("SmolLM2-135M is not installed")
+def test_bits_of_a_real_model_are_those_of_a_plain_loop(smollm2):
     _check_by_hand(SMOLLM2, 1)
 
 
