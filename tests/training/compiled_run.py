@@ -3,7 +3,7 @@
 With a language model, whose projections are joined where its layers are compiled, also without
 dropout, and then without compilation: one that reads, whose text is held, and one that writes. A
 test runs this in a process of its own: the compiler cannot see through the check of shapes that
-tests switch on.
+tests switch on. Last, layers that are compiled and compute their activations twice.
 """
 
 import tempfile
@@ -18,14 +18,18 @@ from focus.training.loop import Trainer
 from tests.training.samples import tiny_run
 
 
-def losses(backbone: str, answer: str, dropout: float, device: str, **how: bool) -> list[float]:
+def losses(
+    backbone: str, answer: str, dropout: float, device: str, recompute: bool = False, **how: bool
+) -> list[float]:
     """Of all updates of a run."""
     config = replace(tiny_run("sudoku", backbone, updates=6), **how)
     if backbone != "none" and answer == "revised":
         config = replace(config, text_kl=TextKLConfig(1.0, length=160))
     solver = replace(
         config.solver, answer=answer, updater=replace(config.solver.updater, dropout=dropout),
-        backbone=replace(config.solver.backbone, lora_dropout=5 * dropout),
+        backbone=replace(
+            config.solver.backbone, lora_dropout=5 * dropout, gradient_checkpointing=recompute
+        ),
     )  # fmt: skip
     lines: list[dict] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -53,6 +57,12 @@ def main(device: str = "cuda:0") -> None:
             plain = losses(*model, dropout, device, compile=False, capture=False)
             print("without compilation", plain)
             torch.testing.assert_close(eager, plain, rtol=1e-2, atol=0)
+    kept, recomputed = (
+        losses(*read, 0.0, device, recompute, compile=True, capture=True)
+        for recompute in (False, True)
+    )
+    print("recomputed", kept, recomputed)
+    torch.testing.assert_close(recomputed, kept, rtol=2e-3, atol=0)
 
 
 if __name__ == "__main__":
