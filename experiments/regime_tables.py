@@ -128,7 +128,7 @@ def chosen_steps() -> str:
         chosen = ", ".join(f"{int(k):,}" for k in sorted(set(best), key=int))
         rows.append([
             method, str(len(runs)), *(spread(rates(runs, "validation", k)) for k in steps),
-            chosen, spread(tested) if tested else "–", effect,
+            chosen, spread(tested) if len(tested) == len(runs) else "–", effect,
         ])  # fmt: skip
     return markdown(rows)
 

@@ -71,8 +71,9 @@ def speed_on_a_cpu() -> str:
         untrained = ", untrained" if timed.get("untrained") else ""
         rows.append(
             [
-                f"`{timed['checkpoint']}`{untrained}", str(timed["steps"]), f"{timed['seconds_one']:.1f}",
-                str(timed["batch"]), f"{timed['puzzles_per_second']}",
+                f"`{timed['checkpoint']}`{untrained}", str(timed["steps"]),
+                f"{timed['seconds_one']:.1f}", str(timed["batch"]),
+                f"{timed['puzzles_per_second']}",
             ]
         )  # fmt: skip
     return markdown(rows)

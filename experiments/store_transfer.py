@@ -105,13 +105,13 @@ def main() -> None:
     with one_line("store_transfer"):
         with that_holds(words.run, "a scored run of focus transfer"):
             figures = stored_run(words.run)
-        write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
         if words.completions:
             archive = RESULTS / f"{words.name}.tar.xz"
             variants = list(dict.fromkeys(row["variant"] for row in figures["results"]))
             size, left_out = keep_completions(words.run, archive, variants, 1e6 * words.most_mb)
             without = f"; left out: {', '.join(left_out)}" if left_out else ""
             print(f"{archive.name}: {size / 1e6:.1f} MB{without}")
+        write_text(RESULTS / f"{words.name}.json", json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

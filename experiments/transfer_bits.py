@@ -3,7 +3,7 @@
 python -m experiments.transfer_bits RUN NAME     # docs/results/NAME.json
 
 RUN is a folder of `focus transfer --bits`. Items stand in the order of their numbers, so that
-anyone can pair two variants again.
+anyone can pair two variants again; those of a part (MATH-Hard) are among those of the whole.
 """
 
 import json
@@ -22,8 +22,9 @@ def stored_run(run: Path) -> dict:
     base = read_object(run / figures["results"][0]["variant"] / "bits" / "settings.json")
     figures["settings"] = {name: base[name] for name in ("thinking", "precision")}
     for row in figures["results"]:
-        store = Store(run / row["variant"] / "bits")
-        lines = store.read(Bits, BENCHMARKS[row["benchmark"]].source)
+        if BENCHMARKS[row["benchmark"]].part_of:
+            continue
+        lines = Store(run / row["variant"] / "bits").read(Bits, row["benchmark"])
         items = [lines[item] for item in sorted(lines, key=natural)]
         row["items"] = {
             "id": [item.id for item in items],

@@ -121,6 +121,7 @@ def eval_(
     check_symmetry_retries(solver, symmetry_retries)
     check_early_stop(solver, early_stop)
     source, table, split = load_puzzles(config, data, split, limit)
+    solver.task.check_rows(table.questions)
     numbers = numbers or [config.eval_steps]
     if out:
         _claim(Path(out), config)

@@ -58,7 +58,10 @@ class Diagnosis:
         return max(self.moments, key=lambda moment: moment.exact)
 
     def verdict(self) -> str:
-        """What more steps do, in a sentence; they hurt where that is no accident (McNemar)."""
+        """What more steps do, in a sentence; they hurt where that is no accident (McNemar).
+
+        The best of many rows is the luckiest too: p is corrected for their number.
+        """
         best, last, count = self.best, self.moments[-1], self.solved.shape[1]
         at_best, at_end = self.solved[self.moments.index(best)], self.solved[-1]
         lost, gained = int((at_best & ~at_end).sum()), int((at_end & ~at_best).sum())
@@ -67,7 +70,7 @@ class Diagnosis:
         most = f"{100 * best.exact:.1f} % at K = {best.step:,}"
         if last.exact >= best.exact:
             return f"more steps do not hurt: {most} is the best"
-        hurt = mcnemar(lost, gained) < _CHANCE
+        hurt = mcnemar(lost, gained) * (len(self.moments) - 1) < _CHANCE
         what = "more steps hurt" if hurt else "more steps are not seen to hurt"
         end = f"{100 * last.exact:.1f} % at K = {last.step:,}"
         others = f" and {gained:,} gained" if gained else ""

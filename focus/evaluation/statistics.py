@@ -58,20 +58,21 @@ def crossed_bootstrap(
 
 
 def effect_over_seeds(
-    first: np.ndarray, second: np.ndarray, draws: int = 10_000
+    first: np.ndarray, second: np.ndarray, draws: int = 10_000, of_one: bool = False
 ) -> tuple[float, float, float, float]:
     """As `crossed_bootstrap`, and never surer than Student's t over the seeds' mean differences.
 
     A bootstrap of three seeds knows too few of them: where seeds differ more than puzzles do, one
     in five of its intervals misses an effect of 0. With one seed nothing is known of their spread,
-    and the interval has no bounds.
+    and the interval has no bounds. `of_one`: one side is the same run at each seed, so that it is
+    asked whether that run could be one more seed of the others; its own spread counts as theirs.
     """
     effect, low, high, p = crossed_bootstrap(first, second, draws)
     differences = first.mean(1) - second.mean(1)
     seeds = len(differences)
     if seeds == 1:
         return effect, -math.inf, math.inf, 1.0
-    error = float(differences.std(ddof=1)) / math.sqrt(seeds)
+    error = float(differences.std(ddof=1)) * math.sqrt(1 / seeds + of_one)
     reach = error * student_quantile(0.975, seeds - 1)
     p_of_seeds = student_p(effect / error, seeds - 1) if error else 0.0
     return effect, min(low, effect - reach), max(high, effect + reach), max(p, p_of_seeds)

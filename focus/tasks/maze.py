@@ -337,8 +337,8 @@ class Maze(Task):
         most = int((questions != WALL).sum(1).max(initial=0))
         if most > self.tokens:
             raise UserError(
-                f"a maze has {most} open cells, more than its {self.tokens} tokens; raise "
-                f"--task.max-tokens ({self.cells} suffice for any maze)"
+                f"a maze has {most} open cells, more than its {self.tokens} tokens; a solver "
+                f"trained with --task.max-tokens {self.cells} takes any maze"
             )
 
     # --------------------------------------------------- puzzles on the device

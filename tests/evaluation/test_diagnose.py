@@ -60,6 +60,13 @@ def test_one_puzzle_lost_is_no_evidence_that_steps_hurt():
     )
 
 
+def test_the_best_of_many_rows_has_to_lose_more_to_be_a_proof():
+    few = [[True] * 6, [False] * 6]  # p is 0.03
+    assert a_diagnosis(few, [8, 16]).verdict().startswith("more steps hurt")
+    many = [*([[False] * 6] * 4), *few]
+    assert a_diagnosis(many, [0, 1, 2, 4, 8, 16]).verdict().startswith("more steps are not seen")
+
+
 def test_numbers_that_the_puzzle_sets_are_left_out():
     config = tiny_run("sudoku")
     table = make_splits(Generated(train=10, test=10), config.task).test

@@ -2,16 +2,17 @@
 
 Any change of a language model of that size moves its figures, up or down. Seeds of an adapter: each
 less the mean of its own random adapters, judged over seeds and items. A single adapter: less each
-of its random ones, over these and items; with one random adapter, over items alone.
+of its random ones; could it be one more of them? One random adapter does not say how they differ.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from focus.evaluation.statistics import crossed_bootstrap, effect_over_seeds
+from focus.evaluation.statistics import effect_over_seeds, holm
 from focus.evaluation.transfer import BENCHMARKS
 
 
@@ -38,7 +39,9 @@ def adapters_with_nulls(variants: Sequence[str]) -> list[tuple[str, list[str]]]:
     single = [name for name in variants if nulls_of(name, variants)]
     seeds: dict[str, list[str]] = {}
     for name in single:
-        seeds.setdefault(re.sub(r"-\d+$", "", name), []).append(name)
+        stem = re.sub(r"-\d+$", "", name)
+        if stem != name:
+            seeds.setdefault(stem, []).append(name)
     together = [(stem, names) for stem, names in seeds.items() if len(names) > 1]
     return [(name, [name]) for name in single] + together
 
@@ -67,10 +70,9 @@ def changes(adapters: Sequence[str], figures: Figures) -> dict[str, np.ndarray]:
     return changed
 
 
-def effect(change: np.ndarray) -> tuple[float, float, float, float]:
-    """Effect, 95 % interval and p of (seeds or nulls, items)."""
-    judge = effect_over_seeds if len(change) > 1 else crossed_bootstrap
-    return judge(change, np.zeros_like(change))
+def effect(change: np.ndarray, seeds: int) -> tuple[float, float, float, float]:
+    """Effect, 95 % interval and p of (seeds, items), or of one adapter's (nulls, items)."""
+    return effect_over_seeds(change, np.zeros_like(change), of_one=seeds == 1)
 
 
 def about(name: str, adapters: Sequence[str], variants: Sequence[str]) -> dict:
@@ -82,7 +84,8 @@ def about(name: str, adapters: Sequence[str], variants: Sequence[str]) -> dict:
 def verdicts(rows: Sequence[dict], backbone: str, unit: Unit) -> list[str]:
     """A line for each adapter: does it help beyond null?
 
-    On the average where there is one, otherwise on each benchmark; seeds are judged together.
+    On the average where there is one, otherwise on each benchmark, corrected by Holm for their
+    number; seeds are judged together.
     """
     together = {row["variant"] for row in rows if row["seeds"] > 1}
     by_adapter: dict[tuple[str, int], list[dict]] = {}
@@ -93,7 +96,9 @@ def verdicts(rows: Sequence[dict], backbone: str, unit: Unit) -> list[str]:
     lines = []
     for (name, seeds), of_one in by_adapter.items():
         averaged = [row for row in of_one if row["benchmark"] == "average"]
-        parts = [_verdict(row, unit) for row in averaged or of_one]
+        asked = averaged or of_one
+        p_values = holm({row["benchmark"]: row["p"] for row in asked})
+        parts = [_verdict(row, unit, p_values[row["benchmark"]]) for row in asked]
         several = f"{name} ({seeds} seeds)" if seeds > 1 else name
         nulls = of_one[0]["nulls"]
         against = f"{nulls} random adapter{'' if nulls == 1 else 's'} of its norms"
@@ -101,11 +106,15 @@ def verdicts(rows: Sequence[dict], backbone: str, unit: Unit) -> list[str]:
     return lines
 
 
-def _verdict(row: dict, unit: Unit) -> str:
-    low, high = sorted((unit.better * row["low"], unit.better * row["high"]))
-    word = "helps" if low > 0 else "costs" if high < 0 else "no difference seen"
+def _verdict(row: dict, unit: Unit, p: float) -> str:
     effect, *ends = (f"{row[key]:+.{unit.digits}f}" for key in (unit.key, "low", "high"))
-    return f"{title(row['benchmark'])}: {word}, {effect} {unit.name} [{', '.join(ends)}]"
+    if math.isinf(row["low"]):
+        word, interval = "two random adapters or more are needed for a verdict", ""
+    else:
+        one_side = row["low"] * row["high"] > 0 and p < 0.05
+        better = "helps" if unit.better * row[unit.key] > 0 else "costs"
+        word, interval = better if one_side else "no difference seen", f" [{', '.join(ends)}]"
+    return f"{title(row['benchmark'])}: {word}, {effect} {unit.name}{interval}"
 
 
 def title(benchmark: str) -> str:

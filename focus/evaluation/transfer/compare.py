@@ -1,5 +1,6 @@
 """Variants side by side: rates with intervals, paired tests against the baseline, the average."""
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -78,7 +79,9 @@ def _effects(about: dict, changes: dict[str, dict[str, np.ndarray]]) -> list[dic
     rows = []
     for benchmark, items in (changes | {"average": averaged}).items():
         if items:
-            points, low, high, p = beyond_null.effect(np.stack(list(items.values()), 1))
+            points, low, high, p = beyond_null.effect(
+                np.stack(list(items.values()), 1), about["seeds"]
+            )
             rows.append({
                 **about, "benchmark": benchmark,
                 "points": 100 * points, "low": 100 * low, "high": 100 * high, "p": p,
@@ -115,7 +118,9 @@ def seeds_table(rows: Sequence[dict]) -> str:
     ]
     for row in rows:
         title = beyond_null.title(row["benchmark"])
-        effect = f"{row['points']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
+        known = math.isfinite(row["low"])  # not of one adapter against one
+        interval = f"[{row['low']:+.2f}, {row['high']:+.2f}]" if known else "[–]"
+        effect = f"{row['points']:+.2f} {interval}"
         what = f"{row['variant']}, {row['seeds']}"
         control = f"{row['against']}, {row['nulls']}" if "nulls" in row else row["against"]
         lines.append(f"| {what} | {control} | {title} | {effect} | {row['p']:.2g} |")

@@ -189,14 +189,21 @@ def against_nulls(measured: Measured) -> list[dict]:
     for name, adapters in beyond_null.adapters_with_nulls(variants):
         about = beyond_null.about(name, adapters, variants)
         for benchmark, lines in measured[adapters[0]].items():
-            # A mean over items of bits in these units is the ratio of both sums.
-            unit = len(lines) / sum(line.tokens for line in lines)
+            tokens = {line.id: line.tokens for line in lines}
             figures = {v: {one.id: one.bits for one in measured[v][benchmark]} for v in variants}
             changes = beyond_null.changes(adapters, figures)
-            found = beyond_null.effect(unit * np.stack(list(changes.values()), 1))
+            counts = np.array([tokens[item] for item in changes])
+            change = _per_token(np.stack(list(changes.values()), 1), counts)
+            found = beyond_null.effect(change, len(adapters))
             row = dict(zip(("bits_per_token", "low", "high", "p"), found, strict=True))
             rows.append({**about, "benchmark": benchmark, **row})
     return rows
+
+
+def _per_token(bits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """A number for each item: their mean is the ratio of both sums, and varies as it does."""
+    ratio = bits.sum(1, keepdims=True) / tokens.sum()
+    return ratio + (bits - ratio * tokens) / tokens.mean()
 
 
 def _figures(bits: np.ndarray, ends: np.ndarray, tokens: np.ndarray) -> list[dict]:

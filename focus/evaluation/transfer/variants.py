@@ -7,6 +7,7 @@ checkpoint's change, so that whatever it gains or loses is what any change of th
 """
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from focus.model.checkpoint import checkpoint_folder, fetch, read_tensors
 from focus.model.install import SMOLLM2
 from focus.model.pretrained import Codec, load_language_model, short_name
 
+# A variant's name is that of its folder as well, beside what is written there.
+_TAKEN = ("base", "gold", "null", "cards", "results.json", "table.md", "bits.json", "bits.md")
 _WEIGHTS, _CONFIG = "adapter_model.safetensors", "adapter_config.json"
 # Fields of the config that change no completion; `find_backbone` compares the first.
 _IDLE = (
@@ -78,6 +81,8 @@ def find_variants(words: Sequence[str], null_seeds: int) -> list[Variant]:
                     for seed in range(1, null_seeds + 1)
                 ]
     variants = list(dict.fromkeys(variants))
+    for folder in {one.adapter for one in variants if one.kind == "null" and one.adapter}:
+        _check_plain(folder)
     names = [variant.name for variant in variants]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -88,9 +93,9 @@ def find_variants(words: Sequence[str], null_seeds: int) -> list[Variant]:
 def _adapter(word: str) -> Variant:
     """The variant that CHECKPOINT or NAME=CHECKPOINT means; a file name may have a sign = too."""
     named = None if Path(word).exists() else re.fullmatch(r"(\w[\w.-]*)=(.+)", word)
-    name, checkpoint = named.groups() if named else (Path(word).name or word, word)
+    name, checkpoint = named.groups() if named else (Path(os.path.abspath(word)).name, word)
     folder = adapter_folder(checkpoint)
-    if name in ("base", "gold") or name.startswith("null-"):
+    if not re.match(r"\w", name) or name in _TAKEN or name.startswith("null-"):
         raise UserError(f"an adapter cannot be called {name!r}; name it: NAME={checkpoint}")
     return Variant(name, "adapter", folder)
 
@@ -104,8 +109,11 @@ def _lenders(named: str, adapters: Sequence[Variant]) -> Sequence[Variant]:
     if known := [one for one in adapters if one.name == named]:
         return known
     one = _adapter(named)
+    is_named = one.name != Path(os.path.abspath(named)).name
+    if same := [other for other in adapters if other.adapter == one.adapter and not is_named]:
+        return same
     # The random adapters of a name are those that the adapter of that name is compared with.
-    if any(other.name == one.name and other.adapter != one.adapter for other in adapters):
+    if any(other.name == one.name for other in adapters):
         raise UserError(
             f"null:{named} and another checkpoint are both called {one.name!r}; "
             "name them: NAME=CHECKPOINT"
@@ -146,6 +154,13 @@ def _check_adapter(folder: Path) -> None:
                 f"the adapter {folder} does not fit its config: {name} has rank {rank.numel()}, "
                 f"{_CONFIG} says {config.get('r')}"
             )
+
+
+def _check_plain(folder: Path) -> None:
+    """Refuse norms of an adapter that has more than matrices A and B."""
+    for name in read_tensors(folder / _WEIGHTS):
+        if "lora_A" not in name and "lora_B" not in name:
+            raise UserError(f"null makes plain LoRA matrices alone, and {folder} has {name}")
 
 
 def _what_shapes(folder: Path) -> dict:
@@ -217,9 +232,6 @@ def _with_empty_adapter(model: Any, folder: Path, backbone: str) -> Any:
 
 def randomised(weights: dict[str, Tensor], seed: int) -> dict[str, Tensor]:
     """Random factors A and B for every matrix, with ||B A|| as it was."""
-    odd = [name for name in weights if "lora_A" not in name and "lora_B" not in name]
-    if odd:
-        raise UserError(f"null makes plain LoRA matrices alone, and this adapter has {odd[0]}")
     fresh = {}
     for name in sorted(weights):
         key = hashlib.sha256(f"{seed} {name}".encode()).digest()

@@ -301,7 +301,13 @@ def test_bits_of_each_seed_are_compared_with_those_of_its_own_random_adapters():
         }
 
     bits = {"base": 0.0, "a-1": 0.1, "a-2": 0.5, "b": 0.3}
-    bits |= {"null-a-1-1": 0.2, "null-a-1-2": 0.2, "null-a-2-1": 0.6, "null-b-1": 0.1}
+    bits |= {
+        "null-a-1-1": 0.2,
+        "null-a-1-2": 0.2,
+        "null-a-2-1": 0.6,
+        "null-b-1": 0.1,
+        "null-b-2": 0.1,
+    }
     rows = compare({name: lines(more) for name, more in bits.items()})["beyond_null"]
     found = {(row["variant"], row["seeds"]): row["bits_per_token"] for row in rows}
     expected = {("a-1", 1): -0.1, ("a-2", 1): -0.1, ("b", 1): 0.2, ("a", 2): -0.1}

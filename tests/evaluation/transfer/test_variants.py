@@ -122,8 +122,13 @@ def test_a_damaged_or_foreign_adapter_is_refused_before_anything_is_loaded(adapt
 
 def test_null_is_made_of_plain_matrices_alone(adapter):
     weights = load_file(adapter / "adapter_model.safetensors")
-    with pytest.raises(UserError, match="lora_magnitude"):
-        randomised({**weights, "lora_magnitude_vector": torch.ones(3)}, 1)
+    save_file(
+        {**weights, "lora_magnitude_vector": torch.ones(3)}, adapter / "adapter_model.safetensors"
+    )
+    for words in ([str(adapter), "null"], [f"null:{adapter}"]):
+        with pytest.raises(UserError, match=f"{adapter} has lora_magnitude"):
+            find_variants(words, 1)
+    assert find_variants([str(adapter)], 1)
 
 
 def test_completions_belong_to_an_adapter_with_its_config(adapter, tmp_path):
@@ -157,7 +162,7 @@ def test_names_are_given_to_checkpoints(run, tmp_path):
     shutil.copytree(run / "best", tmp_path / "solver")
     with pytest.raises(UserError, match="both called 'solver'"):
         find_variants([str(run), f"null:{tmp_path / 'solver'}"], 1)
-    for name in ("base", "gold", "null-x"):
+    for name in ("base", "gold", "null", "null-x", "cards", "table.md"):
         with pytest.raises(UserError, match="cannot be called"):
             find_variants([f"{name}={best}"], 1)
     with pytest.raises(UserError, match="two variants would be called 'a'; name them"):
@@ -167,10 +172,17 @@ def test_names_are_given_to_checkpoints(run, tmp_path):
     assert find_variants([str(odd)], 1)[0].name == "rate=1"
 
 
+def test_a_checkpoint_is_called_as_its_folder_is_from_inside_too(run, monkeypatch):
+    monkeypatch.chdir(run / "best" / "adapter")
+    assert [find_variants([word], 1)[0].name for word in (".", "..")] == ["adapter", "best"]
+
+
 def test_null_is_a_control_for_every_adapter_named(run):
     words = [f"a={run}", "null", f"b={run / 'best'}", "null:a"]
     names = [one.name for one in find_variants(words, 2)]
     assert names == ["a", "null-a-1", "null-a-2", "null-b-1", "null-b-2", "b"]
+    # null:CHECKPOINT is the control of what that checkpoint is called here.
+    assert [one.name for one in find_variants([f"a={run}", f"null:{run}"], 1)] == ["a", "null-a-1"]
 
 
 def test_words_that_are_no_variant_are_refused(run, tmp_path):
