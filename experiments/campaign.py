@@ -13,15 +13,16 @@ is chosen is chosen on validation puzzles alone. Of the methods only FOCUS is te
 solver with a language model is also tested with what that says taken away, mixed up or unadapted.
 
 With `--minutes` a call saves all runs when its time is over; the same command goes on. `--portable`
-makes the states small, to go on elsewhere: carry OUT/RUN/last and OUT/RUN/metrics.jsonl.
+makes the states small, to go on elsewhere: carry last, metrics.jsonl and start.json of OUT/RUN.
 `python -m experiments.verdicts` says what the stored bits mean for the paper's claims.
 """
 
 import argparse
+import contextlib
 import gc
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,13 +43,13 @@ from focus.data.table import Table
 from focus.errors import UserError
 from focus.evaluation.controls import CONTROLS, controlled
 from focus.evaluation.puzzles import evaluate
-from focus.files import parse_object, read_object, read_text, sha256, write_text
+from focus.files import only_one, parse_object, read_object, read_text, sha256, write_text
 from focus.folders import MANIFEST
 from focus.model.base import Model
 from focus.model.checkpoint import load_weights, save_model
 from focus.model.solver import Solver
 from focus.training.config import RunConfig, first_difference, read_config
-from focus.training.loop import Trainer
+from focus.training.loop import NotFiniteError, Trainer
 from focus.training.stack import Stack, why_not_stackable
 from focus.training.time_limit import TimeLimit, time_limit
 
@@ -123,6 +124,11 @@ def note_start(folder: Path, config: RunConfig, together: int) -> None:
         noted["teacher"] = weights_of(name)
     path = folder / START
     if not path.exists():
+        if (folder / "last").exists():
+            raise UserError(
+                f"{folder} has a saved state without {START}, which says what it began with: "
+                "carry that file too"
+            )
         write_text(path, json.dumps(noted) + "\n")
     elif read_object(path).get("teacher") != noted.get("teacher"):
         raise UserError(
@@ -203,6 +209,11 @@ def _controls(model: Model) -> tuple[str, ...]:
 
 def run(words: argparse.Namespace) -> None:
     """All runs of a study that are not finished yet."""
+    with only_one(words.out):
+        _run(words)
+
+
+def _run(words: argparse.Namespace) -> None:
     if words.together < 1:
         raise UserError(f"--together takes a number from 1, not {words.together}")
     is_over = time_limit(words.minutes)
@@ -225,12 +236,23 @@ def run(words: argparse.Namespace) -> None:
         stand = f"before {next(iter(group))} begins" if number and is_over() else None
         if stand is None:
             print("together:", ", ".join(group), flush=True)
-            stand = train(group, words.out, device, study.splits, is_over)
+            with _one_line_ends():
+                stand = train(group, words.out, device, study.splits, is_over)
             torch.compiler.reset()
             gc.collect()
         if stand is not None:
             print(f"the time is over {stand}; the same command goes on", flush=True)
             break
+
+
+@contextlib.contextmanager
+def _one_line_ends() -> Iterator[None]:
+    try:
+        yield
+    except NotFiniteError as error:
+        raise UserError(f"{error}; the others of its group go on without it: --only") from error
+    except torch.OutOfMemoryError as error:
+        raise UserError("the GPU's memory is full; choose a smaller --together") from error
 
 
 def stored(study: str) -> Path:
@@ -252,9 +274,9 @@ def store(words: argparse.Namespace) -> None:
         raise UserError(f"{words.out} holds no finished run (NAME/run.json)")
     for file in files:
         folder = file.parent
-        _check_run(folder, words.study)
+        config = _check_run(folder, words.study)
         metrics = folder / "metrics.jsonl"
-        text = read_text(metrics) if metrics.exists() else ""  # base trains nothing
+        text = read_text(metrics) if config.optimizer.updates else ""  # base trains nothing
         lines = [parse_object(line, str(metrics)) for line in text.splitlines()]
         curves = {
             "training_exact": {line["update"]: round(line["exact"], 4) for line in lines},
@@ -273,14 +295,15 @@ def store(words: argparse.Namespace) -> None:
     write_text(path, json.dumps(figures, indent=1) + "\n")
 
 
-def _check_run(folder: Path, study: str) -> None:
-    """Refuse a run that is none of a study's."""
+def _check_run(folder: Path, study: str) -> RunConfig:
+    """The config of a run; refuses one that is none of a study's."""
     config = read_config(folder / "config.json")
     expected = dict(STUDIES[study].runs(config.data)).get(folder.name)
     if expected is None:
         raise UserError(f"{folder} is no run of {study}: it has none of this name")
     if other := first_difference(config, expected):
         raise UserError(f"{folder} is no run of {study}: it differs in --{other}")
+    return config
 
 
 def table(words: argparse.Namespace) -> None:

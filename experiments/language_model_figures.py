@@ -25,10 +25,12 @@ def draw_minutes(axis: Axes) -> None:
 
     Runs of a stack share its minutes.
     """
+    devices = set()
     for (name, label), colour in zip(_SOLVERS.items(), PALETTE, strict=False):
         runs = stored_results(name)["runs"].values() if _is_stored(name) else ()
         for run in (run for run in runs if run["method"] == "focus"):
             minutes = run["seconds"] / run["together"] / 60
+            devices.add(run["device"])
             points = {int(n): 100 * rate for n, rate in run["validation_exact"].items()}
             axis.plot(
                 [minutes * update / run["updates"] for update in points], [*points.values()],
@@ -36,7 +38,7 @@ def draw_minutes(axis: Axes) -> None:
             )  # fmt: skip
             label = None  # of the first seed alone
     axis.set_xscale("log")
-    axis.set_xlabel("minutes of one H200, compilation included")
+    axis.set_xlabel(f"minutes of one {' or '.join(sorted(devices))}, compilation included")
     axis.set_ylabel(f"exact, % of validation (K = {paper.STEPS['sudoku']})")
 
 

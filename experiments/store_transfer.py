@@ -94,6 +94,19 @@ def stored_run(run: Path) -> dict:
     return figures
 
 
+def check_no_variant_is_lost(path: Path, figures: dict) -> None:
+    """Refuse figures of fewer variants than are stored there: those of the others would go."""
+    stored, ours = (
+        {row["variant"] for row in found.get("results", ())}
+        for found in (read_object(path) if path.exists() else {}, figures)
+    )
+    if lost := sorted(stored - ours):
+        raise UserError(
+            f"{path.name} has {', '.join(lost)} too; name all variants in one call of focus "
+            "transfer, or choose another NAME"
+        )
+
+
 def main() -> None:
     """The command line."""
     parser = command_line(__doc__)
@@ -105,6 +118,7 @@ def main() -> None:
     with one_line("store_transfer"):
         with that_holds(words.run, "a scored run of focus transfer"):
             figures = stored_run(words.run)
+        check_no_variant_is_lost(RESULTS / f"{words.name}.json", figures)
         if words.completions:
             archive = RESULTS / f"{words.name}.tar.xz"
             variants = list(dict.fromkeys(row["variant"] for row in figures["results"]))

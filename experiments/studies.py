@@ -313,6 +313,10 @@ STUDIES = {
         "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),
         teacher=MAZE_TEACHER,
     ),
-    "secondary-maze": Study("maze", 16_000, _SECONDARY, (1, 2, 3), teacher=MAZE_TEACHER),
+    # On mazes Fixed Mix is no replay: its start states are those of the base rollouts.
+    "secondary-maze": Study(
+        "maze", 16_000, tuple(name for name in _SECONDARY if name != "no-replay"), (1, 2, 3),
+        teacher=MAZE_TEACHER,
+    ),
     "secondary-maze-untaught": Study("maze", 16_000, ("focus",), (1, 2, 3)),
 }  # fmt: skip

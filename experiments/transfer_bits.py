@@ -9,7 +9,7 @@ anyone can pair two variants again; those of a part (MATH-Hard) are among those 
 import json
 from pathlib import Path
 
-from experiments.store_transfer import natural
+from experiments.store_transfer import check_no_variant_is_lost, natural
 from experiments.stored import RESULTS, command_line, one_line, that_holds
 from focus.evaluation.transfer import BENCHMARKS
 from focus.evaluation.transfer.store import Bits, Store
@@ -42,7 +42,9 @@ def main() -> None:
     parser.add_argument("name")
     words = parser.parse_args()
     with one_line("transfer_bits"), that_holds(words.run, "a run of focus transfer --bits"):
-        write_text(RESULTS / f"{words.name}.json", json.dumps(stored_run(words.run)) + "\n")
+        figures, path = stored_run(words.run), RESULTS / f"{words.name}.json"
+        check_no_variant_is_lost(path, figures)
+        write_text(path, json.dumps(figures) + "\n")
 
 
 if __name__ == "__main__":

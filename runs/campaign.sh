@@ -4,7 +4,7 @@
 #   FOCUS_DATA=DIR runs/campaign.sh [OUT]     # hours on a large GPU
 #
 # A stack of six Sudoku runs took 20 minutes on an H200; there are 59 runs on Sudoku, three of which
-# have rollouts of 128 steps, and 39 on mazes. Run it again after a kill: finished runs are not
+# have rollouts of 128 steps, and 36 on mazes. Run it again after a kill: finished runs are not
 # repeated, the one that was cut off goes on. The stored figures of a study in docs/results are
 # replaced when all its runs have ended.
 set -eu
@@ -21,7 +21,9 @@ with_focus_of() {
     mkdir -p "$out/$2"
     for run in as-is-focus-1 as-is-focus-2 as-is-focus-3; do
         if [ -f "$out/$1/$run/run.json" ] && [ ! -f "$out/$2/$run/run.json" ]; then
-            cp -r "$out/$1/$run" "$out/$2/"
+            rm -rf "$out/$2/$run" "$out/$2/.copy"
+            cp -r "$out/$1/$run" "$out/$2/.copy"
+            mv "$out/$2/.copy" "$out/$2/$run"
         fi
     done
     campaign "$2"
@@ -35,7 +37,10 @@ campaign secondary-untaught
 with_focus_of primary-unscaled secondary-unscaled
 campaign secondary-long-rollout
 
-"$(dirname "$0")/maze_teacher.sh" "$out/maze-teacher"
+# All runs on mazes have the same teacher, which runs/table1.sh may have made.
+here=$(dirname "$0")
+[ -d "$here/../releases/maze-teacher" ] && [ -f "$here/../docs/results/maze-teacher.json" ] ||
+    "$here/maze_teacher.sh" "$out/maze-teacher"
 campaign primary-maze
 with_focus_of primary-maze secondary-maze
 campaign secondary-maze-untaught

@@ -119,7 +119,8 @@ def train(json: bool = False) -> None:
     A TRM is trm-TASK. Without replay and with it at every stage, captured and eager on a GPU,
     with the shares of the language model, the updater and the optimizer, that of selection in an
     update with replay, TFLOP/s beside those of a large matrix product, the peak memory, and how
-    long the first update takes, compilation included.
+    long the first update takes, compilation included. The help of a recipe lists every flag, such
+    as --together and --random-weights: focus bench train sudoku --help.
     """
 
 
@@ -127,6 +128,7 @@ def select(json: bool = False) -> None:
     """Measure what state selection costs: focus bench select TASK[/BACKBONE] [flags].
 
     The time of rolling out, scoring and choosing over the time of rolling out alone, per stage.
+    The help of a recipe lists every flag: focus bench select sudoku --help.
     """
 
 

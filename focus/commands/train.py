@@ -77,16 +77,19 @@ def _stored(words: Sequence[str], default: str) -> RunConfig | None:
     if "--out" in words[:-1]:
         given.append(words[words.index("--out") + 1])
     out = Path(given[-1] if given else default)
-    # One run, or several; of a run that was carried here there may be the state alone.
-    folders = (out, out / "last", *_of_seeds(out))
-    stored = [folder / "config.json" for folder in folders]
-    return next((read_config(path) for path in stored if path.is_file()), None)
+    configs = (config for folder in (out, *_of_seeds(out)) for config in _configs(folder))
+    return next((read_config(path) for path in configs), None)
+
+
+def _configs(run: Path) -> list[Path]:
+    """Where a run has its config: beside its state, and in it, which may be here alone."""
+    return [path for path in (run / "config.json", run / "last" / "config.json") if path.is_file()]
 
 
 def _of_seeds(out: str | Path) -> list[Path]:
     """The folders of the runs that `--seeds` has begun there."""
     folders = sorted(Path(out).glob("seed-*"))
-    return [one for one in folders if one.name[5:].isdecimal() and (one / "config.json").is_file()]
+    return [one for one in folders if one.name[5:].isdecimal() and _configs(one)]
 
 
 def _check_same(named: RunConfig, stored: RunConfig) -> None:

@@ -230,7 +230,9 @@ class Trainer:
         whole = [tensor.clone() for tensor in sums.tensors()]
         self.processes.add_up(whole)
         if sums.bad(whole[0]):
-            raise NotFiniteError(f"a loss or gradient up to update {self.update} was not finite")
+            raise NotFiniteError(
+                f"a loss or gradient of {self.folder} up to update {self.update} was not finite"
+            )
         return whole
 
     def validate(self) -> dict:
@@ -309,6 +311,8 @@ class Trainer:
             self.best_energy = counters["best_energy"]
             self.seconds = counters["seconds"]
             self.evals_without_gain = counters["evals_without_gain"]
+            if find_folder(self.folder / "best") is None:  # a state that was carried here alone
+                self.best, self.best_energy = -1.0, None
         if self.processes.first:
             self.metrics.rewind(self.update)
         self.claimed = True

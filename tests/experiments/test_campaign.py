@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from experiments import campaign
 from experiments.campaign import groups, main
@@ -17,9 +18,10 @@ from experiments.stored import RESULTS
 from experiments.studies import STUDIES, TEACHER, Study
 from focus.data.sources import Generated
 from focus.evaluation.puzzles import evaluate
-from focus.files import sha256
+from focus.files import only_one, sha256
 from focus.serialization import to_json
 from focus.training.config import RunConfig
+from focus.training.stack import Stack
 
 
 def test_every_run_of_a_study_is_in_one_group_with_its_like():
@@ -180,7 +182,7 @@ def test_a_call_whose_time_is_over_leaves_the_rest_to_the_next(tmp_path, tiny):
     ]  # fmt: skip
     assert stands[5] == "before as-is-no-replay-1 begins; the same command goes on"
     assert stands[-1].startswith("as-is-no-replay-1")
-    for folder in (tmp_path / "whole").iterdir():
+    for folder in (tmp_path / "whole").glob("as-is-*"):
         assert state(folder) == state(tmp_path / "parts" / folder.name)
         assert not (tmp_path / "parts" / folder.name / campaign.TESTED).exists()
 
@@ -193,12 +195,47 @@ def test_a_run_with_portable_states_is_one_of_its_study(tmp_path, tiny):
     away.mkdir()
     shutil.move(home / "last", away)
     shutil.move(home / "metrics.jsonl", away)
+    shutil.move(home / campaign.START, tmp_path)
     shutil.rmtree(home)
     shutil.move(away, home)
+    with pytest.raises(SystemExit, match="2"):
+        call(*run)
+    shutil.move(tmp_path / campaign.START, home)
     assert call(*run).splitlines()[0] == "together: as-is-focus-1"
     call("store", "tiny", "--out", str(tmp_path))
     (stored,) = json.loads((tmp_path / "results/campaign-tiny.json").read_text())["runs"].values()
     assert list(stored["training_exact"]) == ["1", "2"]
+
+
+def test_a_run_that_is_not_finite_is_named_and_the_others_go_on(
+    tmp_path, tiny, capsys, monkeypatch
+):
+    call = tiny(Study("mini-sudoku", 4, ("focus",), (1, 2), splits=("validation",)))
+    run = ("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+
+    def poison(trainer):
+        with torch.no_grad():
+            trainer.model.updater.head.bias.fill_(float("nan"))
+
+    class Poisoned(Stack):
+        def __init__(self, *words):
+            super().__init__(*words)
+            poison(self.trainers[-1])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(campaign, "Stack", Poisoned)
+        with pytest.raises(SystemExit, match="2"):
+            call(*run)
+    assert "as-is-focus-2 up to update" in capsys.readouterr().err
+    call(*run, "--only", "focus-1")
+    assert (tmp_path / "as-is-focus-1" / "run.json").exists()
+
+
+def test_two_calls_do_not_write_one_folder(tmp_path, tiny, capsys):
+    call = tiny(Study("mini-sudoku", 2, ("focus",), (1,)))
+    with only_one(tmp_path), pytest.raises(SystemExit, match="2"):
+        call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    assert "another process is writing" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("other", [False, True])
@@ -268,7 +305,7 @@ def test_kill_9_in_the_middle_of_a_training_changes_no_stored_bit(tmp_path, tiny
     assert not (folder / "run.json").exists()
     call(*run, str(tmp_path / "killed"))
     call(*run, str(tmp_path / "whole"))
-    for folder in (tmp_path / "whole").iterdir():
+    for folder in (tmp_path / "whole").glob("as-is-*"):
         assert state(folder) == state(tmp_path / "killed" / folder.name)
 
 

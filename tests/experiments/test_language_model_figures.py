@@ -21,7 +21,7 @@ def store(tmp_path, monkeypatch):
 
 def run(solved: float, seed: int = 1, **about) -> dict:
     bits = stored.pack(np.arange(100) < 100 * solved)
-    about = {"seconds": 600.0, "together": 1, **about}
+    about = {"seconds": 600.0, "together": 1, "device": "NVIDIA H200", **about}
     return {
         "method": "focus", "seed": seed, "updates": 20, "n_test": 100, "test": {"128": bits},
         "validation_exact": {"10": solved / 2, "20": solved}, **about,
@@ -46,6 +46,7 @@ def test_minutes_of_a_stack_are_shared(tmp_path, store):
     lines = drawn(contents).lines
     assert [list(line.get_xdata()) for line in lines] == 2 * [[5 / 6, 10 / 6]] + [[5, 10]]
     assert [list(line.get_ydata()) for line in lines] == 2 * [[25, 50]] + [[30, 60]]
+    assert drawn(contents).get_xlabel() == "minutes of one NVIDIA H200, compilation included"
     store("campaign-table1-larger", runs={"as-is-focus-1": run(0.7, seconds=1200.0)})
     assert list(drawn(contents).lines[-1].get_xdata()) == [10, 20]
     draw(tmp_path / f"{name}.svg", contents)

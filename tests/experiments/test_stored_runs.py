@@ -7,11 +7,20 @@ import re
 import string
 import tarfile
 
+import numpy as np
 import pytest
 
-from experiments import store_transfer, symmetry_retries, transfer_bits, transfer_tables
+from experiments import (
+    held_out,
+    store_transfer,
+    symmetry_retries,
+    transfer_bits,
+    transfer_tables,
+)
+from focus.data.table import read_table, write_table
 from focus.errors import UserError
 from focus.evaluation.transfer import BENCHMARKS
+from focus.tasks import Sudoku
 
 
 @pytest.fixture
@@ -83,6 +92,42 @@ def completed(run, *variants) -> None:
         text = "".join(rng.choices(string.ascii_letters, k=4000))
         (run / variant / "math.written.jsonl").write_text(f'{{"id": "1", "completion": "{text}"}}')
         (run / variant / "math.jsonl").write_text("verdicts, which are made again")
+
+
+def test_figures_of_fewer_variants_do_not_take_the_place_of_stored_ones(tmp_path):
+    path = tmp_path / "made.json"
+    two = {"results": [{"variant": "base"}, {"variant": "focus-1"}]}
+    store_transfer.check_no_variant_is_lost(path, two)
+    path.write_text(json.dumps(two))
+    store_transfer.check_no_variant_is_lost(path, two)
+    with pytest.raises(UserError, match=r"made\.json has focus-1 too"):
+        store_transfer.check_no_variant_is_lost(path, {"results": [{"variant": "base"}]})
+
+
+def test_a_test_file_is_made_again_from_a_larger_one(
+    tmp_path, call, monkeypatch, capsys, any_data_folder
+):
+    task = Sudoku()
+    corpus = read_table(any_data_folder / "sudoku-extreme" / "train.csv.gz", task)
+    write_table(tmp_path / "corpus.csv", corpus, task)
+    write_table(tmp_path / "test.csv", corpus[np.array([7, 2, 5])], task)
+    monkeypatch.setattr(held_out, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(
+        held_out, "stored_results",
+        lambda name: json.loads((tmp_path / f"results/{name}.json").read_text()),
+    )  # fmt: skip
+    call(held_out, "store", tmp_path / "test.csv")
+    call(held_out, "find", tmp_path / "corpus.csv", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == (tmp_path / "test.csv").read_text()
+    write_table(tmp_path / "corpus.csv", corpus[:6], task)
+    with pytest.raises(SystemExit, match="2"):
+        call(held_out, "find", tmp_path / "corpus.csv", tmp_path / "again.csv")
+    assert "lacks 1 of the 3 puzzles" in capsys.readouterr().err
+
+
+def test_our_test_puzzles_are_those_that_are_named(data_folder):
+    test = read_table(data_folder / "sudoku-extreme" / "test.csv.gz", Sudoku())
+    assert held_out.hashes(test) == held_out.stored_hashes()
 
 
 def test_completions_are_kept_as_they_are(tmp_path):

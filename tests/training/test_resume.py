@@ -204,6 +204,18 @@ def test_a_portable_state_is_small_and_goes_on_closely(tmp_path):
         assert (moved_step - exact_step).norm() <= 0.1 * exact_step.norm() + 1e-6, name
 
 
+def test_a_state_that_was_carried_alone_ends_with_a_best_checkpoint(tmp_path):
+    config = replace(tiny_run("sudoku", updates=4), eval_every=1)
+    home, away = Trainer(config, tmp_path / "home"), Trainer(config, tmp_path / "away")
+    home.train_update()
+    home.best = 1.0  # which is not reached again
+    home.save()
+    shutil.move(tmp_path / "home" / "last", tmp_path / "away" / "last")
+    away.resume()
+    away.run()
+    assert load_model(tmp_path / "away")
+
+
 def test_metrics_hold_histograms_of_the_defect_and_of_t(tmp_path):
     config = tiny_run("sudoku", updates=6, probability=(1.0, 1.0))
     Trainer(config, tmp_path).run()

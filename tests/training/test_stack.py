@@ -1,6 +1,7 @@
 """Runs that are trained together are the runs that each would be alone."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,6 +172,11 @@ def test_the_command_trains_seeds_together_and_goes_on_without_its_flags(tmp_pat
     assert main(["train", "mini-sudoku", "--out", out, "--resume"]) == 0  # the seeds are found
     assert "seed-2" in capsys.readouterr().out
     assert not (tmp_path / "runs" / "metrics.jsonl").exists()
+    for seed in ("seed-1", "seed-2"):  # carried elsewhere, as the documents say
+        (tmp_path / "there" / seed).mkdir(parents=True)
+        shutil.move(tmp_path / "runs" / seed / "last", tmp_path / "there" / seed)
+    assert main(["train", "mini-sudoku", "--out", str(tmp_path / "there"), "--resume"]) == 0
+    assert "seed-2" in capsys.readouterr().out
     for bad, problem in ((["1", "1"], "names a seed twice"), (["-1"], "seed")):
         assert main(["train", "mini-sudoku", "--seeds", *bad, "--out", out + "x"]) == 2
         assert problem in capsys.readouterr().err
