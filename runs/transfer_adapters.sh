@@ -8,8 +8,9 @@
 # are measured (final/), as in the tables of the campaign; the folder of a run would mean its best/.
 # Completions and bits need a GPU (the completions of base took 3 minutes on an H200); verdicts run on the
 # CPU. NULLS is the number of random adapters for each adapter, 1 by default, which makes 11 variants and
-# judges FOCUS, by its seeds; Direct SFT and Recurrent need three. Called again with 3 it adds the others. OUT is that of runs/transfer_qwen.sh by default, so that base
-# is not measured twice. Run it again after a kill: it continues.
+# judges FOCUS, by its seeds; Direct SFT and Recurrent need three. Called again with 3 it adds the others.
+# OUT is that of runs/transfer_qwen.sh by default, so that base is not measured twice. Run it again after
+# a kill: it continues.
 set -eu
 runs=${1:-runs-out}
 name=qwen2.5-coder-0.5b
