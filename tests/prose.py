@@ -109,6 +109,18 @@ def hard_files(worse: str) -> str:
     return with_interval(*effect_over_seeds(*pair)[:3])
 
 
+def small_mazes_at_most() -> str:
+    """The largest effect at K = 16 that an interval on small mazes leaves room for."""
+    bits = verdicts.stored_bits("campaign-methods-mini-maze")
+    pairs = (
+        ("focus", "random-penalty"), ("no-penalty", "random"), ("focus", "no-penalty"),
+        ("random-penalty", "random"), ("focus", "fixed-mix"),
+    )  # fmt: skip
+    sides = ([np.stack([bits[m][seed][16] for seed in sorted(bits[m])]) for m in p] for p in pairs)
+    ends = [abs(end) for pair in sides for end in effect_over_seeds(*pair)[1:3]]
+    return f"{100 * max(ends):.1f}"
+
+
 def unsolved(name: str) -> tuple[str, str, str]:
     """What FOCUS and Random leave unsolved of a file, and by how much less it is, in percent."""
     in_file = files.of_file(stored_results("sudoku-test-files"), name)
@@ -329,6 +341,7 @@ def words() -> list[tuple[Path, str]]:
         (METHODS, f"The methods that replay have {replaying} % at K = 128"),
         (METHODS, f"hard files the differences are {hard_files('energy-hard')} and"
                   f" {hard_files('permuted')}"),
+        (METHODS, f"intervals at K = 16 leave room for {small_mazes_at_most()} points at most"),
         (METHODS, "leaves {} % instead of {} % ({} % fewer)".format(*unsolved(_UNBIASED))),
         (METHODS, "large file {} instead of {} % ({} % fewer)".format(*unsolved(_HARDEST))),
         (METHODS, "FOCUS minus FOCUS without a teacher is"
