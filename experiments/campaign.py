@@ -209,11 +209,6 @@ def _controls(model: Model) -> tuple[str, ...]:
 
 def run(words: argparse.Namespace) -> None:
     """All runs of a study that are not finished yet."""
-    with only_one(words.out):
-        _run(words)
-
-
-def _run(words: argparse.Namespace) -> None:
     if words.together < 1:
         raise UserError(f"--together takes a number from 1, not {words.together}")
     is_over = time_limit(words.minutes)
@@ -228,21 +223,21 @@ def _run(words: argparse.Namespace) -> None:
     if not asked:
         raise UserError(f"--only {' '.join(words.only)}: the runs are {', '.join(every)}")
     runs = {name: replace(every[name], portable=words.portable) for name in asked}
-    unfinished = [  # grouped before: what is finished must not bring others into a group
-        {n: config for n, config in group.items() if not (words.out / n / "run.json").exists()}
-        for group in groups(runs, words.together)
-    ]
-    for number, group in enumerate(filter(None, unfinished)):
-        stand = f"before {next(iter(group))} begins" if number and is_over() else None
-        if stand is None:
-            print("together:", ", ".join(group), flush=True)
-            with _one_line_ends():
+    with only_one(words.out), _one_line_ends():
+        unfinished = [  # grouped before: what is finished must not bring others into a group
+            {n: config for n, config in group.items() if not (words.out / n / "run.json").exists()}
+            for group in groups(runs, words.together)
+        ]
+        for number, group in enumerate(filter(None, unfinished)):
+            stand = f"before {next(iter(group))} begins" if number and is_over() else None
+            if stand is None:
+                print("together:", ", ".join(group), flush=True)
                 stand = train(group, words.out, device, study.splits, is_over)
-            torch.compiler.reset()
-            gc.collect()
-        if stand is not None:
-            print(f"the time is over {stand}; the same command goes on", flush=True)
-            break
+                torch.compiler.reset()
+                gc.collect()
+            if stand is not None:
+                print(f"the time is over {stand}; the same command goes on", flush=True)
+                break
 
 
 @contextlib.contextmanager

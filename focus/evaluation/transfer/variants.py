@@ -109,8 +109,7 @@ def _lenders(named: str, adapters: Sequence[Variant]) -> Sequence[Variant]:
     if known := [one for one in adapters if one.name == named]:
         return known
     one = _adapter(named)
-    is_named = one.name != Path(os.path.abspath(named)).name
-    if same := [other for other in adapters if other.adapter == one.adapter and not is_named]:
+    if same := [other for other in adapters if other.adapter == one.adapter]:
         return same
     # The random adapters of a name are those that the adapter of that name is compared with.
     if any(other.name == one.name for other in adapters):
