@@ -92,7 +92,7 @@ def train(
     for folder, config in folders.items():
         note_start(folder, config, len(group))
     first = next(iter(group.values()))
-    if not why_not_stackable(first, first):
+    if len(group) > 1:
         stack = Stack(folders, device)
         stack.run(report, is_over)
         trainers = stack.trainers

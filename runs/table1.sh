@@ -27,7 +27,8 @@ focus backbone install qwen2.5-coder-1.5b
 campaign table1-none 6
 campaign table1-none-others 1
 
-# FOCUS with one seed is stored before the other runs are made.
+# FOCUS with one seed is stored before the other runs are made, and once as long as the paper.
+campaign table1-full 1
 campaign table1 1 --only focus-1
 campaign table1 1 --only random-1
 campaign table1-others 1
@@ -41,5 +42,5 @@ campaign table1 1
 campaign table1-maze-none 2
 campaign table1-maze 1
 
-python -m experiments.campaign table table1 table1-others table1-controls table1-larger \
+python -m experiments.campaign table table1 table1-full table1-others table1-controls table1-larger \
     table1-none table1-none-others table1-maze table1-maze-none
