@@ -8,6 +8,7 @@ from experiments.campaign import LONGEST, STEPS
 from experiments.stored import markdown, points, rate_of, spread, stored_results, unpack
 from experiments.studies import STUDIES
 from experiments.verdicts import stored_bits
+from focus.evaluation.controls import CONTROLS
 from focus.evaluation.statistics import effect_over_seeds, holm, paired_difference
 from focus.recipes import recipe
 from focus.report import paper
@@ -25,6 +26,13 @@ def _named(choice: str) -> str:
     return _NAMES.get(prefix, "") + choice.removeprefix(prefix)
 
 
+def _rate(solved: list[np.ndarray]) -> str:
+    """Mean and range over seeds, or one seed and its interval."""
+    if len(solved) > 1:
+        return spread([bits.mean() for bits in solved])
+    return rate_of(solved[0]) if solved else "–"
+
+
 def choices(study: str = "choices") -> str:
     """Choices on validation puzzles: mean and range over seeds, or one seed and its interval."""
     runs = stored_results(f"campaign-{study}")["runs"]
@@ -39,11 +47,7 @@ def choices(study: str = "choices") -> str:
     for choice, own in by_choice.items():
         cells = []
         for k in steps:
-            solved = [unpack(run["validation"][k], run["n_validation"]) for run in own]
-            if len(own) > 1:
-                cells.append(spread([bits.mean() for bits in solved]))
-                continue
-            cells.append(rate_of(solved[0]))
+            cells.append(_rate([unpack(run["validation"][k], run["n_validation"]) for run in own]))
         rows.append([_named(choice), str(len(own)), *cells])
     return markdown(rows)
 
@@ -175,6 +179,42 @@ def _effects(
         adjusted = holm(p_values)
         for row in rows[1:]:
             row.append(f"{adjusted[row[0]]:.3f}")
+    return markdown(rows)
+
+
+_CONTROLS = dict(zip(CONTROLS[1:], ("R zeroed", "R shuffled", "adapter off"), strict=True))
+
+
+def table1() -> str:
+    """With a language model and without at equal updates; the same weights with R changed."""
+    steps = [str(k) for k in STEPS["sudoku"]]
+    shown = [f"K = {int(k):,}" for k in steps]
+    rows = [["language model", "method", "seeds", *shown, *_CONTROLS.values()]]
+    focus = []  # with and without: solved puzzles by seed and what was asked
+    for study in ("table1", "table1-none"):
+        by_method: dict[str, dict[int, dict[str, np.ndarray]]] = {}
+        for run in stored_results(f"campaign-{study}")["runs"].values():
+            tested = run["test"] | run.get("controls", {})
+            solved = {key: unpack(bits, run["n_test"]) for key, bits in tested.items()}
+            by_method.setdefault(run["method"], {})[run["seed"]] = solved
+        for method, seeds in by_method.items():
+            cells = [
+                _rate([solved[key] for solved in seeds.values() if key in solved])
+                for key in (*steps, *_CONTROLS)
+            ]
+            name = recipe(STUDIES[study].recipe).solver.backbone.name
+            rows.append([name, method, str(len(seeds)), *cells])
+        focus.append(by_method["focus"])
+    both = sorted(focus[0].keys() & focus[1].keys())
+    effects = []
+    for k in steps:
+        first, second = (np.stack([side[seed][k] for seed in both]) for side in focus)
+        several = len(both) > 1
+        effect = (
+            effect_over_seeds(first, second) if several else paired_difference(first[0], second[0])
+        )
+        effects.append(points(*effect[:3]))
+    rows.append(["with minus without", "focus", str(len(both)), *effects, *("" for _ in _CONTROLS)])
     return markdown(rows)
 
 

@@ -28,6 +28,7 @@ from experiments import (
     mini_runs,
     one_step,
     operations,
+    reading,
     symmetry_retries,
     verdicts,
 )
@@ -340,7 +341,7 @@ _OTHERS = (
     summary, peers, sudoku, maze, maze_paths, maze_larger, changes, controls, with_and_without,
     methods, method_paths, operations.operations,
     regime.choices, regime.long_rollouts, regime.factors, regime.chosen_steps, regime.secondary,
-    regime.small_mazes,
+    regime.small_mazes, regime.table1, reading.reading,
     regime.memorised, regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks,
     speed.selection, speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends,
     transfer.transfer_bits, transfer.harness,

@@ -1,5 +1,7 @@
 """Tables on mathematics and code: accuracy, how completions end, bits of references, a check."""
 
+from itertools import product
+
 import numpy as np
 
 from experiments.stored import RESULTS, markdown, stored_results
@@ -80,12 +82,12 @@ def transfer_ends(backbone: str) -> str:
 
 
 def transfer_bits() -> str:
-    """Bits of reference texts, of every backbone that was measured."""
+    """Bits of reference texts: of every backbone as it is or with its releases, and of runs."""
     rows = []
-    for backbone in _TITLES:
-        if not (RESULTS / f"transfer-bits-{backbone}.json").exists():
+    for backbone, adapter in product(_TITLES, ("", "-focus")):
+        if not (RESULTS / f"transfer-bits-{backbone}{adapter}.json").exists():
             continue
-        head, *more = likelihood.rows(stored_results(f"transfer-bits-{backbone}"))
+        head, *more = likelihood.rows(stored_results(f"transfer-bits-{backbone}{adapter}"))
         rows += [] if rows else [["language model", *head]]
         rows += [[backbone, *cells] for cells in more]
     return markdown(rows)

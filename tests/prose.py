@@ -194,6 +194,16 @@ def in_points(effect: float, low: float, high: float) -> str:
     return with_interval(effect, low, high).replace(" [", " points [")
 
 
+def bits_of_qwen() -> tuple[str, str]:
+    """The same of the adapter of FOCUS with Qwen2.5-Coder-0.5B: on MATH and CruxEval-O, at most."""
+    study = stored_results("transfer-bits-qwen2.5-coder-0.5b-focus")
+    assert {row["n"] for row in study["results"]} == {60}, "the first 60"
+    costs = {(row["variant"], row["benchmark"]): row["bits_per_token"] for row in study["compared"]}
+    trained = (costs["focus-1", benchmark] for benchmark in ("math", "cruxeval-o"))
+    random = [cost for (variant, _), cost in costs.items() if variant.startswith("null")]
+    return " and ".join(f"{cost:.2f}" for cost in trained), f"{max(map(abs, random)):.1g}"
+
+
 def bits_of_adapters() -> tuple[str, str]:
     """Bits per token that trained and random adapters of SmolLM2 cost on reference solutions."""
     study = stored_results("transfer-bits-smollm2-135m")
@@ -274,6 +284,10 @@ def words() -> list[tuple[Path, str]]:
         for worse in ("recurrent", "random", "no-penalty")
     )
     trained_bits, random_bits = bits_of_adapters()
+    qwen_bits, random_qwen_bits = bits_of_qwen()
+    with_qwen, with_none = (
+        f"{100 * full_length(study)[1]:.1f}" for study in ("table1", "table1-none")
+    )
     short = verdicts.stored_bits("methods-sudoku-quick")
     third = [
         share for method in ("focus", "energy-hard", "permuted")
@@ -376,6 +390,10 @@ def words() -> list[tuple[Path, str]]:
                  f" {effect('selection at the frontier helps', 'sudoku'):+.1f} points"),
         (README, f"The penalty ({effect('the penalty helps', 'sudoku'):+.1f}) is undecided"),
         *((page, f"cost {trained_bits} per token") for page in (README, RESULTS)),
+        (README, f"one of Qwen2.5-Coder-0.5B, at that rate itself, costs {qwen_bits}."),
+        (RESULTS, f"at the paper's rate, costs {qwen_bits} on the first 60, random ones at most"
+                  f" {random_qwen_bits}"),
+        (RESULTS, f"where the one without it does, at {with_qwen} and {with_none} %"),
         *((page, f"adapters of the same norms {word}at most {random_bits}")
           for page, word in ((README, "cost "), (RESULTS, ""))),
         (RESULTS, "(Energy-Hard on Sudoku by " + gain(

@@ -1,0 +1,122 @@
+"""What a language model tells its solver: how much of R depends on the puzzle, and its worth.
+
+python -m experiments.reading NAME CHECKPOINT    # docs/results/reading-NAME.json
+python -m experiments.reading --table            # the table of the stored figures
+
+R is measured on validation puzzles ($FOCUS_DATA), as trained and as it was before any training. The
+solver is tested with its own R, with the mean of R over the puzzles, and over their cells as well.
+Minutes on two cores.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from experiments.stored import RESULTS, command_line, markdown, one_line, pack, rate_of, unpack
+from focus.data.sources import open_source
+from focus.data.splits import load_split
+from focus.data.table import Table
+from focus.errors import UserError
+from focus.evaluation.puzzles import evaluate
+from focus.files import write_text
+from focus.model.checkpoint import build_model
+from focus.model.solver import Solver, solver_of
+
+PUZZLES = 100
+_BATCH = 20  # puzzles that are read at a time
+# What the solver is given, and the dimensions of R that it is the mean over.
+_GIVEN = {"its own": (), "the mean over puzzles": (0,), "the mean over puzzles and cells": (0, 1)}
+
+
+@torch.no_grad()
+def read(solver: Solver, table: Table) -> Float[Tensor, "puzzles tokens width"]:
+    """R of every puzzle."""
+    backbone, parts = solver.backbone, []
+    for begin in range(0, len(table), _BATCH):
+        x = solver.task.problem(table.questions[begin : begin + _BATCH])
+        parts.append(backbone.project(backbone.read(x)).float())
+    return torch.cat(parts)
+
+
+def shares(R: Float[Tensor, "puzzles tokens width"]) -> dict[str, float]:
+    """R's mean square, and the shares of it that depend on the cell and on the puzzle."""
+    of_cell, of_all = R.mean(0, keepdim=True), R.mean((0, 1), keepdim=True)
+    size = R.square().mean().item()
+    return {
+        "mean_square": size,
+        "cell": (of_cell - of_all).square().mean().item() / size,
+        "puzzle": (R - of_cell).square().mean().item() / size,
+    }
+
+
+@contextmanager
+def saying(solver: Solver, R: Float[Tensor, "puzzles tokens width"]) -> Iterator[None]:
+    """Inside the block the language model is not read: R is what is given."""
+    backbone = solver.backbone
+    changes = {"read": lambda x: R, "project": lambda said: said}
+    for name, change in changes.items():
+        object.__setattr__(backbone, name, change)
+    try:
+        yield
+    finally:
+        for name in changes:
+            object.__delattr__(backbone, name)
+
+
+def measure(checkpoint: str, steps: int | None = None, table: Table | None = None) -> dict:
+    """Shares of R before training and after it, and which puzzles each R solves."""
+    solver = Solver.from_pretrained(checkpoint).eval()
+    if solver.language_model is None:
+        raise UserError(f"{checkpoint} has no language model")
+    if table is None:
+        table = load_split(open_source(None), solver.task, "validation")[:PUZZLES]
+    torch.manual_seed(0)
+    fresh = solver_of(build_model(solver.task, solver.config), checkpoint).eval()
+    R, steps = read(solver, table), steps or solver.default_steps
+    exact = {}
+    for name, over in _GIVEN.items():
+        said = R.mean(over, keepdim=True).expand_as(R) if over else R
+        with saying(solver, said):
+            (result,) = evaluate(solver, table, steps, batch=len(table))
+        exact[name] = pack(result.exact)
+    return {
+        "backbone": solver.config.backbone.name, "n": len(table), "steps": steps,
+        "untrained": shares(read(fresh, table)), "trained": shares(R), "exact": exact,
+    }  # fmt: skip
+
+
+def reading() -> str:
+    """What part of R depends on the puzzle, and exact solves with that part and without."""
+    rows = [["solver", "at first", "trained", "K", *(f"exact, R is {one}" for one in _GIVEN)]]
+    for file in sorted(RESULTS.glob("reading-*.json")):
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        parts = [f"{100 * stored[when]['puzzle']:.2g} %" for when in ("untrained", "trained")]
+        rates = [rate_of(unpack(stored["exact"][name], stored["n"])) for name in _GIVEN]
+        name = file.stem.removeprefix("reading-")
+        rows.append([f"`{name}`", *parts, str(stored["steps"]), *rates])
+    return markdown(rows)
+
+
+def main() -> None:
+    """The command line."""
+    parser = command_line(__doc__)
+    parser.add_argument("name", nargs="?")
+    parser.add_argument("checkpoint", nargs="?")
+    parser.add_argument("--steps", type=int, help="K; by default that of the checkpoint")
+    parser.add_argument("--table", action="store_true", help="print the stored figures' table")
+    words = parser.parse_args()
+    with one_line("reading"):
+        if not words.table:
+            if words.checkpoint is None:
+                raise UserError("name the figures and a checkpoint; --help explains it")
+            figures = measure(words.checkpoint, words.steps)
+            write_text(RESULTS / f"reading-{words.name}.json", json.dumps(figures, indent=1) + "\n")
+        print(reading())
+
+
+if __name__ == "__main__":
+    main()

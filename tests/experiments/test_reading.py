@@ -1,0 +1,68 @@
+"""What a language model tells its solver: shares of R, and a solver that is given another R."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from experiments import reading
+from experiments.stored import unpack
+from focus.evaluation.puzzles import evaluate
+from focus.model.checkpoint import load_model, save_model
+from focus.model.solver import solver_of
+from focus.training.loop import Trainer
+from tests.training.samples import tiny_run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    trainer = Trainer(tiny_run("sudoku", "tiny-llama", updates=4), folder / "run")
+    trainer.run()
+    save_model(trainer.model, folder / "made")
+    return folder / "made", trainer.splits.validation[:12]
+
+
+def test_shares_of_what_is_known():
+    R = torch.zeros(3, 4, 2)
+    assert reading.shares(R + 5) == {"mean_square": 25, "cell": 0, "puzzle": 0}
+    of_cell = torch.tensor([1.0, -1, 1, -1])[:, None]
+    assert reading.shares(R + of_cell) == {"mean_square": 1, "cell": 1, "puzzle": 0}
+    R[0, 0, 0], R[1, 0, 0] = 1, -1  # with a mean of zero over puzzles
+    assert reading.shares(R)["puzzle"] == 1
+
+
+def test_a_solver_is_given_what_it_reads_or_a_mean(run):
+    folder, table = run
+    figures = reading.measure(str(folder), 3, table)
+    solver = solver_of(load_model(folder), "made").eval()
+    (alone,) = evaluate(solver, table, figures["steps"], batch=len(table))
+    assert (unpack(figures["exact"]["its own"], len(table)) == alone.exact).all()
+    assert figures["backbone"] == "tiny-llama"
+    assert 0 < figures["trained"]["puzzle"] < 1
+    R = reading.read(solver, table)
+    with reading.saying(solver, R.mean((0, 1), keepdim=True).expand_as(R)):
+        x = solver.task.problem(table.questions)
+        said = solver.backbone.project(solver.backbone.read(x))
+    assert torch.equal(said, said[:1, :1].expand_as(said))
+    x = solver.task.problem(table.questions)
+    assert solver.backbone.project(solver.backbone.read(x)).std(0).max() > 0  # reads again
+
+
+def test_figures_are_stored_and_shown(run, tmp_path, monkeypatch, capsys):
+    folder, table = run
+    monkeypatch.setattr(reading, "RESULTS", tmp_path)
+    (tmp_path / "reading-mine.json").write_text(json.dumps(reading.measure(str(folder), 3, table)))
+    monkeypatch.setattr(sys, "argv", ["reading", "--table"])
+    reading.main()
+    assert "| `mine` | " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [(), ("mine", "sudoku-none")])
+def test_what_cannot_be_read_is_one_line(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["reading", *words])
+    with pytest.raises(SystemExit) as ended:
+        reading.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
