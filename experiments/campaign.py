@@ -219,7 +219,10 @@ def run(words: argparse.Namespace) -> None:
             raise UserError(f"--updates takes a number from 1, not {words.updates}")
         study = replace(study, updates=words.updates)
     every = dict(study.runs(words.data))
-    asked = [name for name in every if not words.only or any(one in name for one in words.only)]
+    asked = [
+        name for name in every
+        if not words.only or any(f"-{one}-" in f"-{name}-" for one in words.only)
+    ]  # fmt: skip
     if not asked:
         raise UserError(f"--only {' '.join(words.only)}: the runs are {', '.join(every)}")
     runs = {name: replace(every[name], portable=words.portable) for name in asked}
@@ -338,7 +341,7 @@ def main() -> None:
     trained.add_argument("study", choices=STUDIES)
     trained.add_argument("--data", required=True)
     trained.add_argument("--updates", type=int, help="fewer than the study's, to try it out")
-    trained.add_argument("--only", nargs="*", help="runs whose names have one of these parts")
+    trained.add_argument("--only", nargs="*", help="runs with these words in their names: focus-1")
     trained.add_argument("--minutes", type=float, help="then save all runs and end")
     trained.add_argument("--portable", action="store_true", help="small states, to be carried")
     trained.set_defaults(call=run)

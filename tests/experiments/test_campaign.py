@@ -117,6 +117,15 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert "tiny: mini-sudoku, 2 updates, 3 runs, 3 of them stored" in call("list")
 
 
+def test_a_seed_is_not_one_that_begins_with_it(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku", 1, ("focus",), (1, 10)))
+    said = call(
+        "run", "tiny", "--data", "generated", "--out", str(tmp_path), "--only", "focus-1"
+    )  # fmt: skip
+    assert "together: as-is-focus-1\n" in said
+    assert not (tmp_path / "as-is-focus-10").exists()
+
+
 # A study of each kind.
 KINDS = (
     "secondary", "secondary-long-rollout", "secondary-maze", "table1-others", "table1-controls",
