@@ -8,9 +8,10 @@ python -m experiments.campaign table [STUDY ...]                # tables of the 
 
 The studies are in `experiments/studies.py`. Runs that differ in seed, selector,
 penalty and optimizer alone share their updates (`focus/training/stack.py`), at most `--together` of
-them. What is tested is the last checkpoint, on all test puzzles and on the validation puzzles; what
-is chosen is chosen on validation puzzles alone. Of the methods only FOCUS is tested at K = 1,024. A
-solver with a language model is also tested with what that says taken away, mixed up or unadapted.
+them; one that has nobody to share with is trained as by `focus train`. What is tested is the last
+checkpoint, on all test puzzles and on the validation puzzles; what is chosen is chosen on
+validation puzzles alone. Of the methods only FOCUS is tested at K = 1,024. A solver with a language
+model is also tested with what that says taken away, mixed up or unadapted.
 
 With `--minutes` a call saves all runs when its time is over; the same command goes on. `--portable`
 makes the states small, to go on elsewhere: carry last, metrics.jsonl and start.json of OUT/RUN.
@@ -248,9 +249,9 @@ def _one_line_ends() -> Iterator[None]:
     try:
         yield
     except NotFiniteError as error:
-        raise UserError(f"{error}; the others of its group go on without it: --only") from error
+        raise UserError(f"{error}; --only has the others go on without it") from error
     except torch.OutOfMemoryError as error:
-        raise UserError("the GPU's memory is full; choose a smaller --together") from error
+        raise UserError("the GPU's memory is full; --together 1 takes the least") from error
 
 
 def stored(study: str) -> Path:

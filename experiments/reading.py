@@ -1,11 +1,11 @@
-"""What a language model tells its solver: how much of R depends on the puzzle, and its worth.
+"""How much of R depends on the puzzle that a language model reads, and what that is worth.
 
 python -m experiments.reading NAME CHECKPOINT    # docs/results/reading-NAME.json
 python -m experiments.reading --table            # the table of the stored figures
 
-R is measured on validation puzzles ($FOCUS_DATA), as trained and as it was before any training. The
-solver is tested with its own R, with the mean of R over the puzzles, and over their cells as well.
-Minutes on two cores.
+R is that of 100 validation puzzles ($FOCUS_DATA), as trained and of an untrained solver of the same
+kind. The solver is tested with its own R, with the mean of R over the puzzles, and with the mean
+over their cells as well. Minutes on two cores.
 """
 
 import json
@@ -16,11 +16,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from experiments.stored import RESULTS, command_line, markdown, one_line, pack, rate_of, unpack
+from experiments.stored import (
+    RESULTS,
+    command_line,
+    markdown,
+    one_line,
+    pack,
+    rate_of,
+    unpack,
+    weights_of,
+)
 from focus.data.sources import open_source
 from focus.data.splits import load_split
 from focus.data.table import Table
 from focus.errors import UserError
+from focus.evaluation.controls import adapter_norm
 from focus.evaluation.puzzles import evaluate
 from focus.files import write_text
 from focus.model.checkpoint import build_model
@@ -76,7 +86,8 @@ def measure(checkpoint: str, steps: int | None = None, table: Table | None = Non
         table = load_split(open_source(None), solver.task, "validation")[:PUZZLES]
     torch.manual_seed(0)
     fresh = solver_of(build_model(solver.task, solver.config), checkpoint).eval()
-    R, steps = read(solver, table), steps or solver.default_steps
+    R = read(solver, table)
+    steps = solver.default_steps if steps is None else steps
     exact = {}
     for name, over in _GIVEN.items():
         said = R.mean(over, keepdim=True).expand_as(R) if over else R
@@ -84,17 +95,22 @@ def measure(checkpoint: str, steps: int | None = None, table: Table | None = Non
             (result,) = evaluate(solver, table, steps, batch=len(table))
         exact[name] = pack(result.exact)
     return {
-        "backbone": solver.config.backbone.name, "n": len(table), "steps": steps,
+        "weights": weights_of(checkpoint), "backbone": solver.config.backbone.name,
+        "adapter": adapter_norm(solver) if solver.has_adapter else 0.0,
+        "n": len(table), "steps": steps,
         "untrained": shares(read(fresh, table)), "trained": shares(R), "exact": exact,
     }  # fmt: skip
 
 
 def reading() -> str:
-    """What part of R depends on the puzzle, and exact solves with that part and without."""
-    rows = [["solver", "at first", "trained", "K", *(f"exact, R is {one}" for one in _GIVEN)]]
+    """Mean square of the part of R that depends on the puzzle; exact solves with it and without."""
+    rows = [["solver", "untrained", "trained", "K", *(f"exact, R is {one}" for one in _GIVEN)]]
     for file in sorted(RESULTS.glob("reading-*.json")):
         stored = json.loads(file.read_text(encoding="utf-8"))
-        parts = [f"{100 * stored[when]['puzzle']:.2g} %" for when in ("untrained", "trained")]
+        parts = [
+            f"{R['puzzle'] * R['mean_square']:.2g} ({100 * R['puzzle']:.2g} % of R)"
+            for R in (stored["untrained"], stored["trained"])
+        ]
         rates = [rate_of(unpack(stored["exact"][name], stored["n"])) for name in _GIVEN]
         name = file.stem.removeprefix("reading-")
         rows.append([f"`{name}`", *parts, str(stored["steps"]), *rates])

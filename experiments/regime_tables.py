@@ -206,15 +206,15 @@ def table1() -> str:
             rows.append([name, method, str(len(seeds)), *cells])
         focus.append(by_method["focus"])
     both = sorted(focus[0].keys() & focus[1].keys())
-    effects = []
+    several, effects = len(both) > 1, []
     for k in steps:
         first, second = (np.stack([side[seed][k] for seed in both]) for side in focus)
-        several = len(both) > 1
         effect = (
             effect_over_seeds(first, second) if several else paired_difference(first[0], second[0])
         )
         effects.append(points(*effect[:3]))
-    rows.append(["with minus without", "focus", str(len(both)), *effects, *("" for _ in _CONTROLS)])
+    what = "with minus without" + " (puzzles alone)" * (not several)
+    rows.append([what, "focus", str(len(both)), *effects, *("" for _ in _CONTROLS)])
     return markdown(rows)
 
 

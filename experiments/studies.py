@@ -284,7 +284,7 @@ STUDIES = {
         "sudoku/qwen2.5-coder-0.5b", 20_000, ("focus",), (1,),
         tuple(LANGUAGE_MODEL_CHOICES), teacher=TEACHER,
     ),
-    # As long as the paper, for release; `primary` has the same without a language model.
+    # As long as the paper, for release; `secondary` has the same without a language model.
     "table1-full": Study("sudoku/qwen2.5-coder-0.5b", 50_000, ("focus",), (1,), teacher=TEACHER),
     "table1-none": Study("sudoku", 20_000, ("focus", "random"), (1, 2, 3), teacher=TEACHER),
     "table1-none-others": Study("sudoku", 20_000, ("recurrent", "one-step"), (1,)),

@@ -20,8 +20,9 @@ ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
 TRAIN = ROOT / "docs" / "tutorials" / "train.md"
 DEVIATIONS = ROOT / "docs" / "deviations.md"
-METHODS, SUDOKU, SPEED = (
-    ROOT / "docs" / "measured" / f"{page}.md" for page in ("methods", "sudoku", "speed")
+METHODS, SUDOKU, SPEED, LANGUAGE_MODELS = (
+    ROOT / "docs" / "measured" / f"{page}.md"
+    for page in ("methods", "sudoku", "speed", "language-models")
 )
 _HARDEST, _UNBIASED = "puzzles4_forum_hardest_1905", "puzzles1_unbiased"
 _FEW_HARDEST = "puzzles5_forum_hardest_1905_11+"
@@ -194,14 +195,15 @@ def in_points(effect: float, low: float, high: float) -> str:
     return with_interval(effect, low, high).replace(" [", " points [")
 
 
-def bits_of_qwen() -> tuple[str, str]:
-    """The same of the adapter of FOCUS with Qwen2.5-Coder-0.5B: on MATH and CruxEval-O, at most."""
+def bits_of_qwen() -> tuple[str, str, str]:
+    """What the adapter of FOCUS with Qwen2.5-Coder-0.5B costs, and random ones at most."""
     study = stored_results("transfer-bits-qwen2.5-coder-0.5b-focus")
     assert {row["n"] for row in study["results"]} == {60}, "the first 60"
     costs = {(row["variant"], row["benchmark"]): row["bits_per_token"] for row in study["compared"]}
-    trained = (costs["focus-1", benchmark] for benchmark in ("math", "cruxeval-o"))
+    benchmarks = ("math", "cruxeval-o", "cruxeval-i")
+    math, *code = (f"{costs['focus-1', benchmark]:.2f}" for benchmark in benchmarks)
     random = [cost for (variant, _), cost in costs.items() if variant.startswith("null")]
-    return " and ".join(f"{cost:.2f}" for cost in trained), f"{max(map(abs, random)):.1g}"
+    return math, " and ".join(code), f"{max(map(abs, random)):.1g}"
 
 
 def bits_of_adapters() -> tuple[str, str]:
@@ -227,6 +229,11 @@ def seconds_on_a_cpu(task: str, kinds: tuple[str, ...] = ("none", "smollm2")) ->
     names = {f"{task}-{kind}" for kind in kinds}
     return [row["seconds_one"] for row in stored_results("bench-cpu")["results"]
             if row["checkpoint"] in names]  # fmt: skip
+
+
+def minutes_of(study: str) -> float:
+    """Of FOCUS with seed 1."""
+    return stored_results(f"campaign-{study}")["runs"]["as-is-focus-1"]["seconds"] / 60
 
 
 def milliseconds(recipe: str) -> str:
@@ -284,7 +291,7 @@ def words() -> list[tuple[Path, str]]:
         for worse in ("recurrent", "random", "no-penalty")
     )
     trained_bits, random_bits = bits_of_adapters()
-    qwen_bits, random_qwen_bits = bits_of_qwen()
+    on_math, on_code, random_qwen_bits = bits_of_qwen()
     with_qwen, with_none = (
         f"{100 * full_length(study)[1]:.1f}" for study in ("table1", "table1-none")
     )
@@ -390,10 +397,13 @@ def words() -> list[tuple[Path, str]]:
                  f" {effect('selection at the frontier helps', 'sudoku'):+.1f} points"),
         (README, f"The penalty ({effect('the penalty helps', 'sudoku'):+.1f}) is undecided"),
         *((page, f"cost {trained_bits} per token") for page in (README, RESULTS)),
-        (README, f"one of Qwen2.5-Coder-0.5B, at that rate itself, costs {qwen_bits}."),
-        (RESULTS, f"at the paper's rate, costs {qwen_bits} on the first 60, random ones at most"
+        (README, f"at the paper's rate, costs {on_math} on MATH, {on_code} on CruxEval."),
+        (RESULTS, f"at the paper's rate, costs {on_math} bits per token on MATH, {on_code} on"
+                  " CruxEval-O and -I (the first 60 items), random ones at most"
                   f" {random_qwen_bits}"),
-        (RESULTS, f"where the one without it does, at {with_qwen} and {with_none} %"),
+        (RESULTS, f"of 20,000 updates: {with_qwen} % with it and {with_none} without"),
+        (README, f"(docs/measured/language-models.md): {with_qwen} % with it, {with_none} without"),
+        (DEVIATIONS, f"with Qwen2.5-Coder-0.5B solves {with_qwen} %, one without {with_none}"),
         *((page, f"adapters of the same norms {word}at most {random_bits}")
           for page, word in ((README, "cost "), (RESULTS, ""))),
         (RESULTS, "(Energy-Hard on Sudoku by " + gain(
@@ -437,9 +447,13 @@ def words() -> list[tuple[Path, str]]:
         (RESULTS, f"took {took} to train"),
         (RESULTS, f"takes {_NUMBERS[round(alone)]} minutes alone"),
         (RESULTS, f"eight that share the GPU cost {_NUMBERS[round(shared)]} GPU-minutes each"),
-        (RESULTS, "0.5B a base update (no replay) takes "
+        (RESULTS, "a base update (no replay) had taken "
                   f"{milliseconds('sudoku/qwen2.5-coder-0.5b')} ms"),
-        (RESULTS, f"with Qwen3-8B {milliseconds('sudoku/qwen3-8b')} (random weights"),
+        (RESULTS, f"with Qwen3-8B {milliseconds('sudoku/qwen3-8b')}."),
+        (RESULTS, "20,000 updates with Qwen2.5-Coder-0.5B took"
+                  f" {_NUMBERS[round(minutes_of('table1'))]} minutes"),
+        (LANGUAGE_MODELS, f"took {minutes_of('table1'):.1f} minutes of one H200, the one without"
+                          f" {minutes_of('table1-none'):.1f}"),
         (RESULTS, f"a Sudoku takes {span(seconds_on_a_cpu('sudoku'), digits=1)} s"),
         (RESULTS, f"(`sudoku-trm` {span(seconds_on_a_cpu('sudoku', ('trm',)), digits=1)} s at"),
         (RESULTS, f"a maze {span(seconds_on_a_cpu('maze', EVERY_KIND), digits=1)} s"),
