@@ -49,6 +49,7 @@ from focus.folders import MANIFEST
 from focus.model.base import Model
 from focus.model.checkpoint import load_weights, save_model
 from focus.model.solver import Solver
+from focus.serialization import to_json
 from focus.training.config import RunConfig, first_difference, read_config
 from focus.training.loop import NotFiniteError, Trainer
 from focus.training.stack import Stack, why_not_stackable
@@ -145,7 +146,8 @@ def test(trainer: Trainer, folder: Path, splits: Sequence[str], is_over: TimeLim
     time is over before the last of them.
     """
     load_weights(trainer.model, trainer.step_runner.optimizer.average, folder)
-    save_model(trainer.model, folder / "final", dtype=torch.bfloat16)
+    config = to_json(trainer.config)
+    save_model(trainer.model, folder / "final", config, dtype=torch.bfloat16)
     weights = sha256(folder / "final" / MANIFEST)
     figures = _tested(folder, weights)
     parts = {name: _test_split for name in splits if name not in figures}

@@ -20,7 +20,7 @@ from focus.data.sources import Generated
 from focus.evaluation.puzzles import evaluate
 from focus.files import only_one, sha256
 from focus.serialization import to_json
-from focus.training.config import RunConfig
+from focus.training.config import RunConfig, read_config
 from focus.training.stack import Stack
 
 
@@ -107,6 +107,8 @@ def test_a_study_is_trained_tested_stored_and_shown(tmp_path, tiny):
     assert "together: as-is-focus-1, as-is-random-1\n" in said
     assert "together: as-is-no-replay-1\n" in said
     assert call(*run) == ""  # all of them are finished
+    final = tmp_path / "runs" / "as-is-focus-1" / "final"
+    assert read_config(final / "config.json").seed == 1  # so that its K is known too
     call("store", "tiny", "--out", out)
     runs = json.loads((tmp_path / "results" / "campaign-tiny.json").read_text())["runs"]
     # K of validation (16) is tested too, and the longest rollout (here 3) of FOCUS alone.
