@@ -64,10 +64,10 @@ def shares(R: Float[Tensor, "puzzles tokens width"]) -> dict[str, float]:
 
 
 @contextmanager
-def saying(solver: Solver, R: Float[Tensor, "puzzles tokens width"]) -> Iterator[None]:
+def replaced(solver: Solver, R: Float[Tensor, "puzzles tokens width"]) -> Iterator[None]:
     """Inside the block the language model is not read: R is what is given."""
     backbone = solver.backbone
-    changes = {"read": lambda x: R, "project": lambda said: said}
+    changes = {"read": lambda x: R, "project": lambda read: read}
     for name, change in changes.items():
         object.__setattr__(backbone, name, change)
     try:
@@ -77,7 +77,7 @@ def saying(solver: Solver, R: Float[Tensor, "puzzles tokens width"]) -> Iterator
             object.__delattr__(backbone, name)
 
 
-def measure(checkpoint: str, steps: int | None = None, table: Table | None = None) -> dict:
+def measure(checkpoint: str, table: Table | None = None) -> dict:
     """Shares of R before training and after it, and which puzzles each R solves."""
     solver = Solver.from_pretrained(checkpoint).eval()
     if solver.language_model is None:
@@ -86,12 +86,10 @@ def measure(checkpoint: str, steps: int | None = None, table: Table | None = Non
         table = load_split(open_source(None), solver.task, "validation")[:PUZZLES]
     torch.manual_seed(0)
     fresh = solver_of(build_model(solver.task, solver.config), checkpoint).eval()
-    R = read(solver, table)
-    steps = solver.default_steps if steps is None else steps
-    exact = {}
+    R, steps, exact = read(solver, table), solver.default_steps, {}
     for name, over in _GIVEN.items():
-        said = R.mean(over, keepdim=True).expand_as(R) if over else R
-        with saying(solver, said):
+        given = R.mean(over, keepdim=True).expand_as(R) if over else R
+        with replaced(solver, given):
             (result,) = evaluate(solver, table, steps, batch=len(table))
         exact[name] = pack(result.exact)
     return {
@@ -122,14 +120,13 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("name", nargs="?")
     parser.add_argument("checkpoint", nargs="?")
-    parser.add_argument("--steps", type=int, help="K; by default that of the checkpoint")
     parser.add_argument("--table", action="store_true", help="print the stored figures' table")
     words = parser.parse_args()
     with one_line("reading"):
         if not words.table:
             if words.checkpoint is None:
                 raise UserError("name the figures and a checkpoint; --help explains it")
-            figures = measure(words.checkpoint, words.steps)
+            figures = measure(words.checkpoint)
             write_text(RESULTS / f"reading-{words.name}.json", json.dumps(figures, indent=1) + "\n")
         print(reading())
 

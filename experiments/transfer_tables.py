@@ -82,16 +82,10 @@ def transfer_ends(backbone: str) -> str:
 
 
 def transfer_bits() -> str:
-    """Bits of reference texts, of every backbone that was measured.
-
-    The first adapter of a backbone, on few items, is in a file of its own until all are measured.
-    """
+    """Bits of reference texts, of every backbone that was measured, on all items or on few."""
     rows = []
     for backbone, part in product(_TITLES, ("", "-focus")):
         if not (RESULTS / f"transfer-bits-{backbone}{part}.json").exists():
-            continue
-        whole = stored_results(f"transfer-bits-{backbone}")["results"]
-        if part and any(row["variant"] == "focus-1" for row in whole):
             continue
         head, *more = likelihood.rows(stored_results(f"transfer-bits-{backbone}{part}"))
         rows += [] if rows else [["language model", *head]]

@@ -42,6 +42,6 @@ campaign table1 1
 campaign table1-maze-none 2
 campaign table1-maze 1
 
-python -m experiments.reading qwen2.5-coder-0.5b-focus "$out/table1/as-is-focus-1/final" --steps 128
+python -m experiments.reading qwen2.5-coder-0.5b-focus "$out/table1/as-is-focus-1/final"
 python -m experiments.campaign table table1 table1-full table1-others table1-controls table1-larger \
     table1-none table1-none-others table1-maze table1-maze-none

@@ -231,6 +231,26 @@ def seconds_on_a_cpu(task: str, kinds: tuple[str, ...] = ("none", "smollm2")) ->
             if row["checkpoint"] in names]  # fmt: skip
 
 
+def of_table1(file: str) -> tuple[str, str]:
+    """Percent of a file that FOCUS solves with the 0.5B and without."""
+    inside = files.of_file(stored_results("sudoku-test-files"), file)
+    with_it, without = (
+        f"{100 * files.solved(study, 'focus', inside).mean():.1f}"
+        for study in ("table1", "table1-none")
+    )
+    return with_it, without
+
+
+def changed_by_another_r() -> str:
+    """Verdicts of the run with the 0.5B that differ when R is that of another puzzle."""
+    run = stored_results("campaign-table1")["runs"]["as-is-focus-1"]
+    own, other = (
+        unpack(bits, run["n_test"]) for bits in (run["test"]["128"], run["controls"]["shuffled"])
+    )
+    gained = 100 * (other.mean() - own.mean())
+    return f"{(own != other).sum()} of {len(own):,} verdicts and gains {gained:.1f} points"
+
+
 def minutes_of(study: str) -> float:
     """Of FOCUS with seed 1."""
     return stored_results(f"campaign-{study}")["runs"]["as-is-focus-1"]["seconds"] / 60
@@ -452,6 +472,14 @@ def words() -> list[tuple[Path, str]]:
         (RESULTS, f"with Qwen3-8B {milliseconds('sudoku/qwen3-8b')}."),
         (RESULTS, "20,000 updates with Qwen2.5-Coder-0.5B took"
                   f" {_NUMBERS[round(minutes_of('table1'))]} minutes"),
+        (LANGUAGE_MODELS, f"Another puzzle's R changes {changed_by_another_r()}"),
+        (LANGUAGE_MODELS, "{} % of the largest hard file are solved instead of {}, of the unbiased"
+                          " one {} instead of {}, and of `01_file1` {} and {}".format(
+                              *of_table1(_HARDEST), *of_table1(_UNBIASED),
+                              *of_table1("01_file1"))),
+        (LANGUAGE_MODELS, "at full length some {:.0f} % of that file".format(
+            100 * files.solved("primary", "focus", files.of_file(
+                stored_results("sudoku-test-files"), _HARDEST)).mean())),
         (LANGUAGE_MODELS, f"took {minutes_of('table1'):.1f} minutes of one H200, the one without"
                           f" {minutes_of('table1-none'):.1f}"),
         (RESULTS, f"a Sudoku takes {span(seconds_on_a_cpu('sudoku'), digits=1)} s"),

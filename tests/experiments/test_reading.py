@@ -1,4 +1,4 @@
-"""What a language model tells its solver: shares of R, and a solver that is given another R."""
+"""Shares of R that depend on the puzzle, and a solver that is given another R."""
 
 import json
 import sys
@@ -35,14 +35,14 @@ def test_shares_of_what_is_known():
 
 def test_a_solver_is_given_what_it_reads_or_a_mean(run):
     folder, table = run
-    figures = reading.measure(str(folder), 3, table)
+    figures = reading.measure(str(folder), table)
     solver = solver_of(load_model(folder), "made").eval()
     (alone,) = evaluate(solver, table, figures["steps"], batch=len(table))
     assert (unpack(figures["exact"]["its own"], len(table)) == alone.exact).all()
     assert figures["backbone"] == "tiny-llama"
     assert 0 < figures["trained"]["puzzle"] < 1
     R = reading.read(solver, table)
-    with reading.saying(solver, R.mean((0, 1), keepdim=True).expand_as(R)):
+    with reading.replaced(solver, R.mean((0, 1), keepdim=True).expand_as(R)):
         x = solver.task.problem(table.questions)
         said = solver.backbone.project(solver.backbone.read(x))
     assert torch.equal(said, said[:1, :1].expand_as(said))
@@ -53,13 +53,18 @@ def test_a_solver_is_given_what_it_reads_or_a_mean(run):
 def test_figures_are_stored_and_shown(run, tmp_path, monkeypatch, capsys):
     folder, table = run
     monkeypatch.setattr(reading, "RESULTS", tmp_path)
-    (tmp_path / "reading-mine.json").write_text(json.dumps(reading.measure(str(folder), 3, table)))
-    monkeypatch.setattr(sys, "argv", ["reading", "--table"])
-    reading.main()
-    assert "| `mine` | " in capsys.readouterr().out
+    monkeypatch.setattr(reading, "load_split", lambda source, task, name: table)
+    shown = []
+    for words in (("mine", str(folder)), ("--table",)):
+        monkeypatch.setattr(sys, "argv", ["reading", *words])
+        reading.main()
+        shown.append(capsys.readouterr().out)
+    assert "| `mine` | " in shown[0]
+    assert shown[1] == shown[0]
+    assert json.loads((tmp_path / "reading-mine.json").read_text())["n"] == len(table)
 
 
-@pytest.mark.parametrize("words", [(), ("mine", "sudoku-none")])
+@pytest.mark.parametrize("words", [(), ("mine",), ("mine", "sudoku-none"), ("mine", "nowhere")])
 def test_what_cannot_be_read_is_one_line(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["reading", *words])
     with pytest.raises(SystemExit) as ended:
