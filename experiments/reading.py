@@ -26,7 +26,7 @@ from experiments.stored import (
     unpack,
     weights_of,
 )
-from focus.data.sources import open_source
+from focus.data.sources import DATA_VARIABLE, Generated, open_source
 from focus.data.splits import load_split
 from focus.data.table import Table
 from focus.errors import UserError
@@ -83,7 +83,12 @@ def measure(checkpoint: str, table: Table | None = None) -> dict:
     if solver.language_model is None:
         raise UserError(f"{checkpoint} has no language model")
     if table is None:
-        table = load_split(open_source(None), solver.task, "validation")[:PUZZLES]
+        source = open_source(None)
+        if isinstance(source, Generated):
+            raise UserError(
+                f"set {DATA_VARIABLE} to a folder with the data: generated puzzles are easy"
+            )
+        table = load_split(source, solver.task, "validation")[:PUZZLES]
     torch.manual_seed(0)
     fresh = solver_of(build_model(solver.task, solver.config), checkpoint).eval()
     R, steps, exact = read(solver, table), solver.default_steps, {}

@@ -8,6 +8,7 @@ import torch
 
 from experiments import reading
 from experiments.stored import unpack
+from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
 from focus.model.checkpoint import load_model, save_model
 from focus.model.solver import solver_of
@@ -53,6 +54,7 @@ def test_a_solver_is_given_what_it_reads_or_a_mean(run):
 def test_figures_are_stored_and_shown(run, tmp_path, monkeypatch, capsys):
     folder, table = run
     monkeypatch.setattr(reading, "RESULTS", tmp_path)
+    monkeypatch.setattr(reading, "open_source", lambda place: tmp_path)
     monkeypatch.setattr(reading, "load_split", lambda source, task, name: table)
     shown = []
     for words in (("mine", str(folder)), ("--table",)):
@@ -62,6 +64,12 @@ def test_figures_are_stored_and_shown(run, tmp_path, monkeypatch, capsys):
     assert "| `mine` | " in shown[0]
     assert shown[1] == shown[0]
     assert json.loads((tmp_path / "reading-mine.json").read_text())["n"] == len(table)
+
+
+def test_generated_puzzles_are_refused(run, monkeypatch):
+    monkeypatch.delenv(reading.DATA_VARIABLE, raising=False)
+    with pytest.raises(UserError, match="set FOCUS_DATA to a folder with the data"):
+        reading.measure(str(run[0]))
 
 
 @pytest.mark.parametrize("words", [(), ("mine",), ("mine", "sudoku-none"), ("mine", "nowhere")])
