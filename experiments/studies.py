@@ -292,12 +292,9 @@ STUDIES = {
         "sudoku/qwen2.5-coder-1.5b", 20_000, ("focus",), (1,), teacher=TEACHER
     ),
     "table1-maze": Study(
-        "maze/qwen2.5-coder-0.5b", 5_000, ("focus", "random", "recurrent", "direct", "base"), (1,),
-        teacher=MAZE_TEACHER,
+        "maze/qwen2.5-coder-0.5b", 5_000, ("focus", "random", "recurrent", "direct", "base"), (1,)
     ),
-    "table1-maze-none": Study(
-        "maze", 5_000, ("focus", "random", "recurrent"), (1,), teacher=MAZE_TEACHER
-    ),
+    "table1-maze-none": Study("maze", 5_000, ("focus", "random", "recurrent"), (1,)),
     "adapter-rates": Study(
         "sudoku/qwen2.5-coder-0.5b", 10_000, ("focus",), (1,), (*RATES, *TEXT_KL), teacher=TEACHER
     ),
@@ -312,13 +309,11 @@ STUDIES = {
         "sudoku-quick", 6_000, ("focus",), (1,), tuple(ALL_PUZZLES_CHOICES), ("validation",)
     ),
     "primary-maze": Study(
-        "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3),
-        teacher=MAZE_TEACHER,
+        "maze", 16_000, ("focus", "random", "no-penalty", "random-penalty"), (1, 2, 3)
     ),
     # On mazes Fixed Mix is no replay: its start states are those of the base rollouts.
     "secondary-maze": Study(
-        "maze", 16_000, tuple(name for name in _SECONDARY if name != "no-replay"), (1, 2, 3),
-        teacher=MAZE_TEACHER,
+        "maze", 16_000, tuple(name for name in _SECONDARY if name != "no-replay"), (1, 2, 3)
     ),
-    "secondary-maze-untaught": Study("maze", 16_000, ("focus",), (1, 2, 3)),
+    "secondary-maze-taught": Study("maze", 16_000, ("focus",), (1, 2, 3), teacher=MAZE_TEACHER),
 }  # fmt: skip

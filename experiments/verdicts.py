@@ -125,9 +125,12 @@ def _regimes(claim: Claim) -> Iterator[tuple[str, str, str]]:
     primary = claim.worse in STUDIES["primary"].methods and not claim.teacher
     for regime, ending in _LENGTHS[claim.task]:
         study = f"{'primary' if primary else 'secondary'}{ending}"
-        worse = f"{study}-untaught" if claim.teacher else study
-        if {study, worse} <= STUDIES.keys():
-            yield regime, f"campaign-{study}", f"campaign-{worse}"
+        pairs = [(study, study)]
+        if claim.teacher:  # the runs of a study have one, or they have none
+            pairs = [(study, f"{study}-untaught"), (f"{study}-taught", study)]
+        for better, worse in pairs:
+            if {better, worse} <= STUDIES.keys():
+                yield regime, f"campaign-{better}", f"campaign-{worse}"
     short = f"methods-{claim.task}-quick"
     yield SHORT, f"{short}-teacher" if claim.teacher else short, short
 

@@ -43,7 +43,6 @@ class Stream(IntEnum):
     FROM_TRAINING_SPLIT = 73  # whether an example comes from the training split
     HINTS = 74  # how many blanks of a puzzle are revealed
     HINTED_CELLS = 75
-    START_KIND = 80  # initial, corrupted or visited
     START_STEP = 81  # which visited state
     LEAST_STEPS = 84  # deep supervision: steps before a puzzle may leave
     EXPLORES = 85  # deep supervision: whether that number is random
@@ -73,6 +72,18 @@ def example_keys(
     key = _mix((example * 0 + (seed & _LOW32)) ^ 0x9E3779B9)
     key = _mix(key ^ ((update * 0x85EBCA6B) & _LOW32))
     return _mix(key ^ ((example * 0xC2B2AE35) & _LOW32))
+
+
+def spread(
+    update: int | Int[Tensor, ""], example: Int[Tensor, " batch"], count: int
+) -> Float[Tensor, " batch"]:
+    """Floats in [0, 1), spread evenly over the `count` examples of an update.
+
+    Any part of [0, 1) holds its share of the examples, up to one of them. From update to update all
+    move on by the golden ratio, so that each example goes evenly through [0, 1), too.
+    """
+    turn = ((update * 0x9E3779B9 & _LOW32) >> 8) * 2.0**-24
+    return (example / count + turn) % 1
 
 
 def uniform(keys: Int[Tensor, " batch"], stream: int, *shape: int) -> Float[Tensor, "batch *shape"]:

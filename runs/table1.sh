@@ -11,7 +11,6 @@
 set -eu
 : "${FOCUS_DATA:?names the folder with sudoku-extreme and maze-hard}"
 out=${1:-runs-out}
-here=$(dirname "$0")
 
 campaign() {
     study=$1 together=$2
@@ -36,9 +35,6 @@ campaign table1-larger 1
 campaign table1-controls 1
 campaign table1 1
 
-# All runs on mazes have the same teacher, which runs/campaign.sh may have made.
-[ -d "$here/../releases/maze-teacher" ] && [ -f "$here/../docs/results/maze-teacher.json" ] ||
-    "$here/maze_teacher.sh" "$out/maze-teacher"
 campaign table1-maze-none 2
 campaign table1-maze 1
 

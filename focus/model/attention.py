@@ -12,11 +12,11 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
-from jaxtyping import Bool, Float, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
-from focus.tasks.records import constant
+from focus.tasks.records import SomeRows, constant
 
 _HIDDEN = -1e4  # bias of padding
 _MOST_RELATIONS = 7  # bits of a byte, but for that of padding
@@ -25,22 +25,25 @@ _HEAD_SIZES = (16, 32, 64, 128)  # that the kernel takes
 
 @dataclass(frozen=True)
 class Structure:
-    """How the tokens of a batch are related: a bias for each pair, or its relations as bits."""
+    """How the tokens of a batch are related: a bias for each pair, or its relations as bits.
+
+    With the bits come the numbers of tokens that are no padding, which lies behind them.
+    """
 
     bias: Float[Tensor, "shared heads keys keys"] | None = None
     codes: UInt8[Tensor, "shared keys columns"] | None = None
+    counts: Int[Tensor, " shared"] | None = None
 
     def detach(self) -> "Structure":
         """Cut off from the strengths."""
         return self if self.bias is None else Structure(self.bias.detach())
 
-    def of_rows(self, rows: Bool[Tensor, " batch"], batch: int) -> "Structure":
+    def of_rows(self, rows: SomeRows, batch: int) -> "Structure":
         """The structure of some of `batch` puzzles; what they share stays as it is."""
-        bias, codes = (
-            one[rows] if one is not None and len(one) == batch > 1 else one
-            for one in (self.bias, self.codes)
+        parts = (self.bias, self.codes, self.counts)
+        return Structure(
+            *(one[rows] if one is not None and len(one) == batch > 1 else one for one in parts)
         )
-        return Structure(bias, codes)
 
 
 def structure_of(
@@ -76,8 +79,9 @@ def _kernel_runs(device: torch.device, shape: tuple[int, ...], relations: int) -
             qkv = torch.zeros(shape, dtype=torch.bfloat16, device=device, requires_grad=True)
             columns = -(-shape[1] // COLUMNS) * COLUMNS
             codes = torch.zeros(1, shape[1], columns, dtype=torch.uint8, device=device)
+            counts = codes.new_full((1,), shape[1], dtype=torch.int32)
             strength = qkv.new_zeros(1, shape[3], relations, requires_grad=True)
-            related_attention(qkv, codes, strength)[0].sum().backward()
+            related_attention(qkv, codes, counts, strength)[0].sum().backward()
     except Exception as error:  # whatever a compiler or a driver says
         reason = " ".join(str(error).split())[:200]
         warnings.warn(
@@ -114,9 +118,15 @@ def by_codes(
     bits = constant(tuple(1 << r for r in range(related.shape[1])), related.device)
     bits = bits.to(torch.uint8)
     codes = (related * bits[:, None, None]).sum(1, dtype=torch.uint8)
-    if mask is not None:
+    tokens = codes.shape[-1]
+    if mask is None:
+        counts = codes.new_full((len(codes),), tokens, dtype=torch.int32)
+    else:
         codes = codes | (~mask[:, None, :] * HIDDEN).to(torch.uint8)
-    return Structure(codes=functional.pad(codes, (0, -codes.shape[-1] % COLUMNS), value=HIDDEN))
+        number = torch.arange(1, tokens + 1, dtype=torch.int32, device=codes.device)
+        counts = (mask * number).amax(1)
+    codes = functional.pad(codes, (0, -tokens % COLUMNS), value=HIDDEN)
+    return Structure(codes=codes, counts=counts)
 
 
 def related_attention(
@@ -125,12 +135,14 @@ def related_attention(
 ) -> Float[Tensor, "batch keys width"]:  # fmt: skip
     """Attention of all heads; queries, keys and values lie side by side in `qkv`.
 
-    The strengths of several solvers are each for an equal part of the batch.
+    The strengths of several solvers are each for an equal part of the batch. What padding gets
+    means nothing.
     """
     apart = qkv.unflatten(-1, (3, strength.shape[-2], -1))
     if structure.codes is not None:
         several = strength.view(-1, *strength.shape[-2:])
-        return torch.ops.focus.related_attention(apart, structure.codes, several)[0].flatten(2)
+        codes, counts = structure.codes, structure.counts
+        return torch.ops.focus.related_attention(apart, codes, counts, several)[0].flatten(2)
     q, k, v = apart.permute(2, 0, 3, 1, 4)
     bias = structure.bias
     if bias is not None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from focus.model.state import State
 from focus.tasks.base import Task
-from focus.tasks.records import Problem
+from focus.tasks.records import Problem, SomeRows
 
 
 class Conditioning(ABC):
@@ -27,7 +27,7 @@ class Conditioning(ABC):
         """Cut off from the encoder, for rollouts without gradients."""
 
     @abstractmethod
-    def __getitem__(self, rows: Bool[Tensor, " batch"]) -> "Conditioning":
+    def __getitem__(self, rows: SomeRows) -> "Conditioning":
         """The conditioning of some of the puzzles."""
 
 

@@ -29,7 +29,7 @@ from focus.model.state import State
 from focus.model.updater import STORED_WIDTHS
 from focus.settings import AtLeast, Settings
 from focus.tasks.base import Task
-from focus.tasks.records import Problem
+from focus.tasks.records import Problem, SomeRows
 
 _HIDDEN = -1e4  # attention bias of padding
 _CUT = 0.8796  # standard deviation of a unit normal that is cut off at 2
@@ -84,7 +84,7 @@ class TRMConditioning(Conditioning):
         """Cut off from the embedding."""
         return TRMConditioning(self.inputs.detach(), self.rotation, self.bias)
 
-    def __getitem__(self, rows: Bool[Tensor, " batch"]) -> "TRMConditioning":
+    def __getitem__(self, rows: SomeRows) -> "TRMConditioning":
         """The conditioning of some of the puzzles."""
         rotation = self.rotation and (self.rotation[0][rows], self.rotation[1][rows])
         bias = None if self.bias is None else self.bias[rows]

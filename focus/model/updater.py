@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -33,7 +33,7 @@ from focus.model.recurrence import Conditioning, Recurrence
 from focus.model.state import State
 from focus.settings import AtLeast, Role, Settings, Share
 from focus.tasks.base import Task
-from focus.tasks.records import Context, Problem
+from focus.tasks.records import Context, Problem, SomeRows
 
 STORED_WIDTHS = 24  # activations of a layer that a backward pass needs, in widths (bf16)
 _WAVELENGTHS = 12  # per axis, from 2 to 128 cells
@@ -87,7 +87,7 @@ class UpdaterConditioning(Conditioning):
             weights = weights.to(working_dtype(weights.device))
         return UpdaterConditioning(self.inputs.detach(), self.structure.detach(), weights)
 
-    def __getitem__(self, rows: Bool[Tensor, " batch"]) -> "UpdaterConditioning":
+    def __getitem__(self, rows: SomeRows) -> "UpdaterConditioning":
         """The conditioning of some of the puzzles."""
         return UpdaterConditioning(
             self.inputs[rows], self.structure.of_rows(rows, len(self.inputs)), self.weights

@@ -11,6 +11,7 @@ from torch import Tensor
 
 Record = TypeVar("Record", bound="TensorRecord")
 Function = TypeVar("Function", bound=Callable)
+SomeRows = Bool[Tensor, " batch"] | Int[Tensor, " some"]  # of a batch: a mask, or their numbers
 
 
 @lru_cache

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from focus.curation.records import Batch
-from focus.random import Stream, example_keys, uniform, uniforms
+from focus.random import Stream, example_keys, spread, uniform, uniforms
 from focus.tasks.assignment import Assignment
 from focus.tasks.records import Problem, Rows, Target, TensorRecord
 from focus.training.config import RunConfig
@@ -48,7 +48,8 @@ class Sampler:
         x, y = self._puzzles(row, symmetry)
         keys = example_keys(self.seed, update, example)
         puzzle_keys = example_keys(self.seed, drawn_at, example)
-        return Batch(x, y, keys, puzzle_keys, row, symmetry, hidden)
+        place = spread(update, example, self.config.optimizer.batch)
+        return Batch(x, y, keys, puzzle_keys, row, symmetry, place, hidden)
 
     def problems(self, drawn_at: Tensor, example: Int[Tensor, " batch"]) -> Problem:
         """x alone."""

@@ -3,8 +3,10 @@
 import torch
 
 from focus.curation.records import Batch
+from focus.random import spread
 
 
 def minibatch(x, y, keys) -> Batch:
     """A batch whose puzzles were drawn for this update; where they come from does not matter."""
-    return Batch(x, y, keys, keys, torch.zeros_like(keys), torch.zeros_like(keys))
+    none, example = torch.zeros_like(keys), torch.arange(len(keys))
+    return Batch(x, y, keys, keys, none, none, spread(0, example, len(keys)))

@@ -161,6 +161,13 @@ def test_runs_without_a_teacher_are_found_at_every_length(results):
         assert judged(claim) == (regime, word)
 
 
+def test_on_mazes_it_is_the_runs_with_a_teacher_that_have_a_study_of_their_own(results):
+    claim = Claim("the teacher helps", "maze", "focus", "focus", teacher=True)
+    for study, rate in (("secondary-maze-taught", 0.55), ("secondary-maze", 0.45)):
+        store(results / f"campaign-{study}.json", {"focus": rate}, steps=16, seeds=3)
+    assert judged(claim) == (UNSCALED, "confirmed")
+
+
 def test_a_p_value_that_misses_the_limit_does_not_look_like_it():
     about = {"regime": PAPERS, "effect": 0.02, "low": 0.001, "high": 0.04, "seeds": 5, "planned": 5}
     assert Verdict(RANDOM, p=0.052, **about).word == "undecided (p = 0.052)"

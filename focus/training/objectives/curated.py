@@ -28,11 +28,16 @@ def selector_of(config: RunConfig) -> Selector:
     return SELECTORS[config.replay.method](config.curation.gamma)
 
 
+def mixture_of(configs: Sequence[RunConfig], shares: tuple[float, float, float]) -> Mixture:
+    """Start states for a batch that methods have equal parts of."""
+    return Mixture(shares, configs[0].optimizer.batch, len(configs))
+
+
 def chooser_of(configs: Sequence[RunConfig]) -> StateChooser:
     """How methods choose the states that are replayed, each for its part of a batch."""
     first = configs[0]
     if not first.replay.selects:  # none never replays
-        return FixedMix(Mixture(first.replay.fixed_mixture))
+        return FixedMix(mixture_of(configs, first.replay.fixed_mixture))
     selectors = tuple(selector_of(config) for config in configs)
     selector = selectors[0] if len(selectors) == 1 else Several(selectors)
     return SelfTrajectory(selector, first.curation)
@@ -54,7 +59,7 @@ class Curated(Objective):
         self.solver, self.distillation = solver, distillation
         self.mixes = replay.base_mixture[0] < 1
         base = BaseRollouts(
-            config.steps, config.step_weights, Mixture(replay.base_mixture),
+            config.steps, config.step_weights, mixture_of(configs, replay.base_mixture),
             config.deep_supervision.halt_weight, [] if distillation is None else [distillation],
         )  # fmt: skip
         may_be_empty = replay.selects and (

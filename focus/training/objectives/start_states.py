@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from focus.curation.config import Stage
@@ -17,27 +17,53 @@ from focus.random import Stream, uniform
 
 @dataclass(frozen=True)
 class Mixture:
-    """Start states drawn from initial, corrupted and visited ones in fixed shares."""
+    """Initial, corrupted and visited start states in fixed shares of every update.
+
+    Each example has each kind with the probability of its share. The kinds are spread evenly over
+    the examples of an update, so that rollouts of few of them give all visited states.
+    """
 
     shares: tuple[float, float, float]
+    batch: int  # examples of an update
+    runs: int = 1  # that have equal parts of a mini-batch
 
     def __call__(
         self, solver: Solver, batch: Batch, conditioning: Conditioning, stage: Stage
     ) -> tuple[State, Bool[Tensor, " batch"]]:
         """The states, and which of them are initial."""
-        x, y, keys, K_p, shares = batch.x, batch.y, batch.keys, stage.K_p, self.shares
-        initial = solver.updater.initial(x)
+        initial, shares = solver.updater.initial(batch.x), self.shares
         if shares[0] == 1.0:
-            return initial, torch.ones_like(keys, dtype=torch.bool)
-        corrupted = replace(initial, z=solver.task.corrupt(x, y, keys))
-        with torch.no_grad(), evaluating(solver):
-            steps = range(1, K_p + 1)
-            tau = solver.roll(initial, conditioning.detach(), x, K_p, keep=set(steps))
-        step = (uniform(keys, Stream.START_STEP) * K_p).long()
-        visited = pick_states([tau.states[t] for t in steps], step).detach()
-        draw = uniform(keys, Stream.START_KIND)
-        kind = (draw >= shares[0]).long() + (draw >= shares[0] + shares[1]).long()
+            return initial, torch.ones_like(batch.keys, dtype=torch.bool)
+        corrupted = replace(initial, z=solver.task.corrupt(batch.x, batch.y, batch.keys))
+        visited = self._visited(solver, batch, conditioning, initial.detach(), stage.K_p)
+        kind = (batch.place >= shares[0]).long() + (batch.place >= shares[0] + shares[1]).long()
         return pick_states([initial, corrupted, visited], kind), kind == 0
+
+    @torch.no_grad()
+    def _visited(
+        self, solver: Solver, batch: Batch, conditioning: Conditioning, initial: State, K_p: int
+    ) -> State:
+        """A visited state of the examples that begin with one, the initial state of the others."""
+        rows = self._last(batch.place)
+        steps = range(1, K_p + 1)
+        with evaluating(solver):
+            tau = solver.roll(
+                initial.map(lambda tensor: tensor[rows]), conditioning.detach()[rows],
+                batch.x[rows], K_p, keep=set(steps),
+            )  # fmt: skip
+        step = (uniform(batch.keys[rows], Stream.START_STEP) * K_p).long()
+        visited = pick_states([tau.states[t] for t in steps], step).tensors()
+        return State.of({
+            name: tensor.index_copy(0, rows, visited[name])
+            for name, tensor in initial.tensors().items()
+        })  # fmt: skip
+
+    def _last(self, place: Float[Tensor, " batch"]) -> Int[Tensor, " some"]:
+        """As many examples of each run, those with the highest places, as may begin visited."""
+        own = place.view(self.runs, -1)
+        count = min(own.shape[1], int(self.shares[2] * self.batch) + 1)
+        first = torch.arange(self.runs, device=place.device)[:, None] * own.shape[1]
+        return (own.topk(count).indices + first).flatten()
 
 
 @dataclass(frozen=True)
