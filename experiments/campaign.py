@@ -125,13 +125,13 @@ def note_start(folder: Path, config: RunConfig, together: int) -> None:
     if name := config.teacher.checkpoint:
         noted["teacher"] = weights_of(name)
     path = folder / START
-    if not path.exists():
-        if (folder / "last").exists():
-            raise UserError(
-                f"{folder} has a saved state without {START}, which says what it began with: "
-                "carry that file too"
-            )
+    if not (folder / "last").exists():  # what was noted before belongs to no state
         write_text(path, json.dumps(noted) + "\n")
+    elif not path.exists():
+        raise UserError(
+            f"{folder} has a saved state without {START}, which says what it began with: "
+            "carry that file too"
+        )
     elif read_object(path).get("teacher") != noted.get("teacher"):
         raise UserError(
             f"{folder} was begun with a teacher of other weights than {name} has now; put those "

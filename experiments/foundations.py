@@ -40,7 +40,7 @@ def timed_json(*words: str) -> tuple[dict, float]:
 
 def measure() -> dict:
     """Everything, one after the other."""
-    audit, audit_seconds = timed_json("-m", "focus.cli", "data", "audit", "--json")
+    audit, audit_seconds = timed_json("-m", "focus", "data", "audit", "--json")
     result: dict = {
         "cores": os.cpu_count(),
         "python": platform.python_version(),
@@ -52,7 +52,7 @@ def measure() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         out = str(Path(folder, "grown.csv.gz"))
         _, seconds = timed_json(
-            "-m", "focus.cli", "data", "generate", "--mode", "neighbourhood",
+            "-m", "focus", "data", "generate", "--mode", "neighbourhood",
             "--grow-from", "extra", "--count", str(COUNT), "--seed", "1", "--out", out, "--json",
         )  # fmt: skip
         task = Sudoku()

@@ -26,13 +26,9 @@ def measure() -> dict:
         with tempfile.TemporaryDirectory() as folder:
             run = str(Path(folder, "run"))
             start = time.perf_counter()
-            subprocess.run(
-                [sys.executable, "-m", "focus.cli", "train", name, "--out", run], check=True
-            )
+            subprocess.run([sys.executable, "-m", "focus", "train", name, "--out", run], check=True)
             seconds = time.perf_counter() - start
-            tested, _ = timed_json(
-                "-m", "focus.cli", "eval", run, "--steps", "1,4,16,1024", "--json"
-            )
+            tested, _ = timed_json("-m", "focus", "eval", run, "--steps", "1,4,16,1024", "--json")
             shutil.copy(Path(run, "metrics.jsonl"), RESULTS / f"{name}.jsonl")
         figures[name] = {"seconds": round(seconds), "test": tested["results"]}
     return figures

