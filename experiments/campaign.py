@@ -45,7 +45,7 @@ from focus.errors import UserError
 from focus.evaluation.controls import CONTROLS, controlled
 from focus.evaluation.puzzles import evaluate
 from focus.files import only_one, parse_object, read_object, read_text, sha256, write_text
-from focus.folders import MANIFEST
+from focus.folders import MANIFEST, find_folder
 from focus.model.base import Model
 from focus.model.checkpoint import load_weights, save_model
 from focus.model.solver import Solver
@@ -125,7 +125,7 @@ def note_start(folder: Path, config: RunConfig, together: int) -> None:
     if name := config.teacher.checkpoint:
         noted["teacher"] = weights_of(name)
     path = folder / START
-    if not (folder / "last").exists():  # what was noted before belongs to no state
+    if find_folder(folder / "last") is None:  # what was noted before belongs to no state
         write_text(path, json.dumps(noted) + "\n")
     elif not path.exists():
         raise UserError(

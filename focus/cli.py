@@ -263,3 +263,7 @@ def entry() -> None:
             sys.stderr.flush()
         os._exit(code)
     sys.exit(code)
+
+
+if __name__ == "__main__":
+    sys.exit("focus: run `python -m focus`, not `python -m focus.cli`")

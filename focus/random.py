@@ -1,5 +1,7 @@
 """Random numbers keyed by (seed, update, example, stream), never by process or call order.
 
+Replay coins and kinds of start states do not depend on the seed: runs that are compared share them.
+
 Plain integer tensor operations, so the same keys give the same numbers on CPU and GPU, in eager
 code and inside a captured CUDA graph, for one process or many. Exact resume and data-parallel
 equality rest on it.

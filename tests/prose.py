@@ -7,11 +7,12 @@ import numpy as np
 
 from experiments import by_file as files
 from experiments import verdicts
+from experiments.headlines import over_seeds
 from experiments.results_page import curve
 from experiments.stored import points as with_interval
 from experiments.stored import stored_results, unpack
 from experiments.studies import STUDIES
-from focus.evaluation.statistics import effect_over_seeds, mcnemar, student_quantile
+from focus.evaluation.statistics import effect_over_seeds, mcnemar
 from focus.model.solver import Solver
 from focus.report import paper
 
@@ -51,9 +52,9 @@ def full_length(study: str, method: str = "focus", steps: int = 128) -> dict[int
 
 
 def mazes_at_length() -> list[str]:
-    """What the runs on mazes in the paper's regime solve."""
+    """What the first seed on mazes in the paper's regime solves."""
     runs = verdicts.stored_bits("campaign-primary-maze")
-    (focus,), (random,) = (runs[method].values() for method in ("focus", "random"))
+    focus, random = (runs[method][1] for method in ("focus", "random"))
     lost, won = (focus[16] < random[16]).sum(), (focus[16] > random[16]).sum()
     return [
         f"FOCUS {100 * focus[16].mean():.1f} %, Random {100 * random[16].mean():.1f}"
@@ -185,10 +186,8 @@ def without_the_first(worse: str, unit: str = "") -> str:
 
 def mean_of_seeds(shares: Iterable[float]) -> str:
     """The 95 % interval of a mean over seeds, by Student's t."""
-    rates = 100 * np.array(list(shares))
-    error = rates.std(ddof=1) / np.sqrt(len(rates))
-    reach = student_quantile(0.975, len(rates) - 1) * error
-    return f"[{rates.mean() - reach:.1f}, {rates.mean() + reach:.1f}]"
+    low, high = over_seeds(100 * np.array(list(shares)))
+    return f"[{low:.1f}, {high:.1f}]"
 
 
 def in_points(effect: float, low: float, high: float) -> str:
@@ -428,7 +427,7 @@ def words() -> list[tuple[Path, str]]:
                   " gained after K = 16"),
         (TRAIN, f"It solves {collapsing()}"),
         (RESULTS, f"solves {full} % unscaled (three seeds; Random with one seed"
-                  f" {span(full_length('primary-unscaled', 'random').values(), 100)} %)"),
+                  f" {span(full_length('primary-unscaled', 'random').values(), 100, 1)} %)"),
         (RESULTS, f"and {scaled} % scaled (five seeds,"
                   f" {100 * np.mean(list(focus.values())):.1f} in the mean)"),
         (RESULTS, f"of that mean over the seeds is {mean_of_seeds(focus.values())}"),

@@ -58,6 +58,6 @@ class RMSNorm(nn.RMSNorm):
         """Normalise the last axis."""
         weight = self.weight.to(x.dtype)
         if weight.ndim == 1:
-            return functional.rms_norm(x, self.normalized_shape, weight, self.eps)
-        apart = functional.rms_norm(x, self.normalized_shape, None, self.eps)
+            return functional.rms_norm(x, self.normalized_shape, weight, self.eps).to(x.dtype)
+        apart = functional.rms_norm(x, self.normalized_shape, None, self.eps).to(x.dtype)
         return (apart.unflatten(0, (len(weight), -1)) * weight[:, None, None]).flatten(0, 1)

@@ -21,5 +21,8 @@ EPSILON = 1e-6  # the same for every precision
 
 
 def rms_norm(x: Tensor) -> Tensor:
-    """The last axis scaled to a mean square of 1; the layer that follows learns any scale."""
-    return functional.rms_norm(x, x.shape[-1:], eps=EPSILON)
+    """The last axis scaled to a mean square of 1; the layer that follows learns any scale.
+
+    In the precision of x: from torch 2.13 on autocast makes it float32 on a GPU.
+    """
+    return functional.rms_norm(x, x.shape[-1:], eps=EPSILON).to(x.dtype)

@@ -46,3 +46,14 @@ def test_every_kind_of_start_has_its_share_and_is_what_its_name_says(shares, run
         if kind[row] == 2:
             memory = tau.states[int(step[row])].u["memory"]
             torch.testing.assert_close(start.u["memory"][row], memory[row])
+
+
+@pytest.mark.parametrize(
+    ("shares", "count"), [((0.333333, 0.333333, 0.333334), 24), ((0.36, 0.35, 0.29), 100)]
+)
+def test_no_example_that_begins_visited_is_left_out_for_rounding(shares, count):
+    mixture, example = Mixture(shares, count), torch.arange(count)
+    for update in range(4000):
+        place = spread(update, example, count)
+        visited = (place >= shares[0] + shares[1]).nonzero()[:, 0]
+        assert set(visited.tolist()) <= set(mixture._last(place).tolist())

@@ -61,7 +61,8 @@ class Mixture:
     def _last(self, place: Float[Tensor, " batch"]) -> Int[Tensor, " some"]:
         """As many examples of each run, those with the highest places, as may begin visited."""
         own = place.view(self.runs, -1)
-        count = min(own.shape[1], int(self.shares[2] * self.batch) + 1)
+        share = 1 - self.shares[0] - self.shares[1]
+        count = min(own.shape[1], int(share * self.batch + 1e-3) + 1)
         first = torch.arange(self.runs, device=place.device)[:, None] * own.shape[1]
         return (own.topk(count).indices + first).flatten()
 
