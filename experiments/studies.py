@@ -85,6 +85,14 @@ TEXT_KL: dict[str, Change] = {
     )
     for weight in (0.1, 1.0)
 }
+# The same on a CPU: 4 x 4 puzzles printed once, few of them in an update.
+_FEW_TOKENS = _all(_task(grids_in_prompt=1), _optimizer(batch=8, lora_learning_rate=3e-4))
+TEXT_ON_A_CPU: dict[str, Change] = {
+    "text-free": _FEW_TOKENS,
+    "text-held": _all(
+        _FEW_TOKENS, lambda config: replace(config, text_kl=TextKLConfig(1.0, texts=1))
+    ),
+}
 # What the updater sees of a maze's answer, and how much of it is forgotten at each step.
 MAZE_CHOICES: dict[str, Change] = {
     "as-is": lambda config: config,
@@ -175,6 +183,7 @@ COIN_CHOICES: dict[str, Change] = {
 
 ALL_CHOICES = (
     CHOICES | LONG_CHOICES | LANGUAGE_MODEL_CHOICES | ROLLOUT_CHOICES | RATES | TEXT_KL
+    | TEXT_ON_A_CPU
     | MAZE_CHOICES | THOUSAND_CHOICES | ALL_PUZZLES_CHOICES | MINI_HINT_CHOICES | COIN_CHOICES
 )  # fmt: skip
 
@@ -297,6 +306,9 @@ STUDIES = {
     "table1-maze-none": Study("maze", 5_000, ("focus", "random", "recurrent"), (1,)),
     "adapter-rates": Study(
         "sudoku/qwen2.5-coder-0.5b", 10_000, ("focus",), (1,), (*RATES, *TEXT_KL), teacher=TEACHER
+    ),
+    "text-mini-sudoku": Study(
+        "mini-sudoku/smollm2-135m", 300, ("focus",), (1, 2), tuple(TEXT_ON_A_CPU), ("validation",)
     ),
     "thousand": Study(
         "sudoku-quick", 6_000, ("focus",), (1,), tuple(THOUSAND_CHOICES), ("validation",)

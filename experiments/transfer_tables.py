@@ -4,7 +4,8 @@ from itertools import product
 
 import numpy as np
 
-from experiments.stored import RESULTS, markdown, stored_results
+from experiments.stored import RESULTS, markdown, rate_of, stored_results, unpack
+from focus.evaluation.statistics import ratio_intervals
 from focus.evaluation.transfer import AVERAGED, BENCHMARKS, likelihood
 from focus.evaluation.transfer.compare import FLOOR
 from focus.model.install import INSTALLABLE
@@ -91,6 +92,38 @@ def transfer_bits() -> str:
         rows += [] if rows else [["language model", *head]]
         rows += [[backbone, *cells] for cells in more]
     return markdown(rows)
+
+
+def text_held() -> str:
+    """What the term that holds the text is worth: bits of references, and puzzles solved."""
+    runs = stored_results("campaign-text-mini-sudoku")["runs"]
+    rows = stored_results("transfer-bits-text-mini-sudoku")["results"]
+    items = {(row["variant"], row["benchmark"]): row["items"] for row in rows}
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
+    titles = [f"bits per token, {BENCHMARKS[name].title}" for name in benchmarks]
+    head = ["seed", "text", "validation, K = 16", *titles]
+    cells = []
+    for seed in sorted({run["seed"] for run in runs.values()}):
+        for variant, what, other in (("free", "free", "base"), ("held", "held", "free")):
+            name, against = f"{variant}-focus-{seed}", f"{other}-focus-{seed}"
+            run = runs[f"text-{name}"]
+            solved = unpack(run["validation"]["16"], run["n_validation"])
+            against = "base" if other == "base" else against
+            costs = [
+                _paired(items[name, benchmark], items[against, benchmark])
+                for benchmark in benchmarks
+            ]
+            less = "as it is" if other == "base" else "free"
+            cells.append([str(seed), what, rate_of(solved), *(f"{c} over {less}" for c in costs)])
+    return markdown([head, *cells])
+
+
+def _paired(one: dict, other: dict) -> str:
+    """Bits per token that one variant has more than another on the same items."""
+    tokens = np.array(one["tokens"])
+    bits = np.array(one["bits"]) - np.array(other["bits"])
+    ((value, low, high),) = ratio_intervals(bits[None], tokens)
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 def _called(kind: str, backbone: str) -> str:
