@@ -238,7 +238,8 @@ _OTHERS = (
     regime.small_mazes, regime.table1, reading.reading,
     regime.memorised, regime.carried_on, speed.speed, speed.language_model_speed, speed.stacks,
     speed.selection, speed.speed_on_a_cpu, transfer.transfer, transfer.transfer_ends,
-    transfer.transfer_bits, transfer.harness,
+    transfer.transfer_bits,
+    transfer.text_held, transfer.harness,
 )  # fmt: skip
 TABLES: dict[str, Callable[..., str]] = {
     "verdicts": verdicts.table,
