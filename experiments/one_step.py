@@ -101,7 +101,7 @@ class OneStep:
         whole = pool.batch
         batch = Batch(
             whole.x[puzzles], whole.y[puzzles], whole.keys[puzzles], whole.puzzle_keys[puzzles],
-            whole.row[puzzles], whole.symmetry[puzzles], whole.place[puzzles],
+            whole.row[puzzles], whole.symmetry[puzzles], whole.stratified[puzzles],
         )  # fmt: skip
         states = [state.map(lambda tensor: tensor[puzzles]) for state in pool.states]
         steps = torch.tensor(pool.steps, device=chosen.device)[chosen]

@@ -266,4 +266,5 @@ def entry() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit("focus: run `python -m focus`, not `python -m focus.cli`")
+    print("focus: run `python -m focus`, not `python -m focus.cli`", file=sys.stderr)
+    sys.exit(2)

@@ -76,10 +76,10 @@ def example_keys(
     return _mix(key ^ ((example * 0xC2B2AE35) & _LOW32))
 
 
-def spread(
+def stratified(
     update: int | Int[Tensor, ""], example: Int[Tensor, " batch"], count: int
 ) -> Float[Tensor, " batch"]:
-    """Floats in [0, 1), spread evenly over the `count` examples of an update.
+    """Floats in [0, 1), stratified over the `count` examples of an update.
 
     Any part of [0, 1) holds its share of the examples, up to one of them. From update to update all
     move on by the golden ratio, so that each example goes evenly through [0, 1), too.

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from focus.random import example_keys, normal, order, spread, uniform, uniforms
+from focus.random import example_keys, normal, order, stratified, uniform, uniforms
 
 
 @given(seed=st.integers(0, 2**31), update=st.integers(0, 10**6))
@@ -54,15 +54,15 @@ def test_streams_drawn_at_once_are_those_drawn_one_by_one():
 
 
 @given(update=st.integers(0, 10**6), count=st.integers(1, 40), begin=st.floats(0, 0.5))
-def test_spread_numbers_fill_every_part_evenly(update, count, begin):
-    numbers = spread(torch.tensor(update), torch.arange(count), count)
+def test_stratified_numbers_fill_every_part_evenly(update, count, begin):
+    numbers = stratified(torch.tensor(update), torch.arange(count), count)
     assert numbers.min() >= 0
     assert numbers.max() < 1
     inside = ((numbers >= begin) & (numbers < begin + 0.3)).sum()
     assert abs(inside - 0.3 * count) <= 1 + 1e-6
 
 
-def test_a_spread_number_is_uniform_over_the_updates():
-    numbers = torch.stack([spread(u, torch.arange(3), 16)[1] for u in range(1000)])
+def test_a_stratified_number_is_uniform_over_the_updates():
+    numbers = torch.stack([stratified(u, torch.arange(3), 16)[1] for u in range(1000)])
     counts = torch.histc(numbers, 10, 0, 1)
     assert (counts - 100).abs().max() <= 3

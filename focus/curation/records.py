@@ -20,7 +20,7 @@ class Batch:
     puzzle_keys: Int[Tensor, " batch"]  # of the update that the puzzles were drawn for
     row: Int[Tensor, " batch"]  # which training puzzle each is,
     symmetry: Int[Tensor, " batch"]  # and the keys of the symmetry it is under
-    place: Float[Tensor, " batch"]  # numbers in [0, 1), spread evenly over the update's examples
+    stratified: Float[Tensor, " batch"]  # numbers in [0, 1), stratified over the update's examples
     hidden: Tensor | None = None  # what the backbone has read of x already
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from focus.curation.records import Batch
-from focus.random import Stream, example_keys, spread, uniform, uniforms
+from focus.random import Stream, example_keys, stratified, uniform, uniforms
 from focus.tasks.assignment import Assignment
 from focus.tasks.records import Problem, Rows, Target, TensorRecord
 from focus.training.config import RunConfig
@@ -48,8 +48,8 @@ class Sampler:
         x, y = self._puzzles(row, symmetry)
         keys = example_keys(self.seed, update, example)
         puzzle_keys = example_keys(self.seed, drawn_at, example)
-        place = spread(update, example, self.config.optimizer.batch)
-        return Batch(x, y, keys, puzzle_keys, row, symmetry, place, hidden)
+        draws = stratified(update, example, self.config.optimizer.batch)
+        return Batch(x, y, keys, puzzle_keys, row, symmetry, draws, hidden)
 
     def problems(self, drawn_at: Tensor, example: Int[Tensor, " batch"]) -> Problem:
         """x alone."""

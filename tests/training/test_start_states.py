@@ -7,7 +7,7 @@ from focus.curation.config import Stage
 from focus.model.base import SolverConfig, evaluating
 from focus.model.solver import Solver
 from focus.model.updater import UpdaterConfig
-from focus.random import Stream, example_keys, spread, uniform
+from focus.random import Stream, example_keys, stratified, uniform
 from focus.training.objectives.start_states import Mixture
 from tests.curation.samples import minibatch
 from tests.tasks.samples import TASKS, batch
@@ -27,11 +27,11 @@ def test_every_kind_of_start_has_its_share_and_is_what_its_name_says(shares, run
     examples = minibatch(x, y, keys)
     conditioning = solver.encode(x)
     every = torch.arange(8 // runs).repeat(runs)
-    place = spread(7, every, 8 // runs)
-    examples = type(examples)(**{**vars(examples), "place": place})
+    draw = stratified(7, every, 8 // runs)
+    examples = type(examples)(**{**vars(examples), "stratified": draw})
     start, initial = Mixture(shares, 8 // runs, runs)(solver, examples, conditioning, STAGE)
 
-    kind = (place >= shares[0]).long() + (place >= shares[0] + shares[1]).long()
+    kind = (draw >= shares[0]).long() + (draw >= shares[0] + shares[1]).long()
     assert torch.equal(initial, kind == 0)
     for number, share in enumerate(shares):
         for own in (kind == number).view(runs, -1):
@@ -54,6 +54,6 @@ def test_every_kind_of_start_has_its_share_and_is_what_its_name_says(shares, run
 def test_no_example_that_begins_visited_is_left_out_for_rounding(shares, count):
     mixture, example = Mixture(shares, count), torch.arange(count)
     for update in range(4000):
-        place = spread(update, example, count)
-        visited = (place >= shares[0] + shares[1]).nonzero()[:, 0]
-        assert set(visited.tolist()) <= set(mixture._last(place).tolist())
+        draw = stratified(update, example, count)
+        visited = (draw >= shares[0] + shares[1]).nonzero()[:, 0]
+        assert set(visited.tolist()) <= set(mixture._may_be_visited(draw).tolist())

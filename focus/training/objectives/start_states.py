@@ -36,7 +36,8 @@ class Mixture:
             return initial, torch.ones_like(batch.keys, dtype=torch.bool)
         corrupted = replace(initial, z=solver.task.corrupt(batch.x, batch.y, batch.keys))
         visited = self._visited(solver, batch, conditioning, initial.detach(), stage.K_p)
-        kind = (batch.place >= shares[0]).long() + (batch.place >= shares[0] + shares[1]).long()
+        draw = batch.stratified
+        kind = (draw >= shares[0]).long() + (draw >= shares[0] + shares[1]).long()
         return pick_states([initial, corrupted, visited], kind), kind == 0
 
     @torch.no_grad()
@@ -44,7 +45,7 @@ class Mixture:
         self, solver: Solver, batch: Batch, conditioning: Conditioning, initial: State, K_p: int
     ) -> State:
         """A visited state of the examples that begin with one, the initial state of the others."""
-        rows = self._last(batch.place)
+        rows = self._may_be_visited(batch.stratified)
         steps = range(1, K_p + 1)
         with evaluating(solver):
             tau = solver.roll(
@@ -58,12 +59,12 @@ class Mixture:
             for name, tensor in initial.tensors().items()
         })  # fmt: skip
 
-    def _last(self, place: Float[Tensor, " batch"]) -> Int[Tensor, " some"]:
-        """As many examples of each run, those with the highest places, as may begin visited."""
-        own = place.view(self.runs, -1)
+    def _may_be_visited(self, draw: Float[Tensor, " batch"]) -> Int[Tensor, " some"]:
+        """As many examples of each run as may begin visited: those with the highest draws."""
+        own = draw.view(self.runs, -1)
         share = 1 - self.shares[0] - self.shares[1]
         count = min(own.shape[1], int(share * self.batch + 1e-3) + 1)
-        first = torch.arange(self.runs, device=place.device)[:, None] * own.shape[1]
+        first = torch.arange(self.runs, device=draw.device)[:, None] * own.shape[1]
         return (own.topk(count).indices + first).flatten()
 
 
