@@ -53,15 +53,17 @@ def _few() -> tuple[str, str, str]:
     )  # fmt: skip
 
 
-def _full_length(study: str) -> str:
-    """FOCUS at the paper's length and K."""
-    runs = [
-        r for r in stored_results(f"campaign-{study}")["runs"].values() if r["method"] == "focus"
-    ]
+def _solved(study: str) -> list[np.ndarray]:
+    """Which test puzzles FOCUS solves at the paper's length and K, seed by seed."""
     at = str(paper.STEPS[STUDIES[study].recipe])
-    solved = [unpack(run["test"][at], run["n_test"]) for run in runs]
-    if len(runs) > 1:
-        return f"{100 * np.mean(solved):.1f} (mean of {len(runs)} seeds)"
+    runs = stored_results(f"campaign-{study}")["runs"].values()
+    return [unpack(r["test"][at], r["n_test"]) for r in runs if r["method"] == "focus"]
+
+
+def _full_length(study: str) -> str:
+    solved = _solved(study)
+    if len(solved) > 1:
+        return f"{100 * np.mean(solved):.1f} (mean of {len(solved)} seeds)"
     return rate_of(solved[0])
 
 
@@ -140,8 +142,9 @@ _LENGTHS = {
 def claims() -> str:
     """The paper's claims in short, with what our runs say of them."""
     rows = [["claim", "paper", "ours [95 % interval]", "verdict"]]
-    rows += [_solves("sudoku", "primary-unscaled", ""), _solves("sudoku", "primary", "scaled ")]
-    rows.append(_solves("maze", "primary-maze", ""))
+    rows.append(_solves("primary-unscaled", "Sudoku-Extreme at K = 128"))
+    rows.append(_solves("primary", "Sudoku-Extreme at K = 128 with scaled gradients"))
+    rows.append(_solves("primary-maze", "Maze-Hard at K = 16"))
     judged = {v.claim.what: v for v in verdicts.verdicts() if v.claim.task == "sudoku"}
     for what, words in _ON_SUDOKU.items():
         verdict = judged[what]
@@ -155,22 +158,19 @@ def claims() -> str:
     return markdown([*rows, _language_model(), _transfer()])
 
 
-def _solves(task: str, study: str, how: str) -> list[str]:
+def _solves(study: str, what: str) -> list[str]:
     """What FOCUS solves at the paper's length: over seeds, or one seed with Wilson's interval."""
-    published, at = paper.source_rate(task, paper.STUDIED, "focus"), str(paper.STEPS[task])
+    published = paper.source_rate(STUDIES[study].recipe, paper.STUDIED, "focus")
     assert published is not None
-    runs = stored_results(f"campaign-{study}")["runs"].values()
-    solved = [unpack(r["test"][at], r["n_test"]) for r in runs if r["method"] == "focus"]
-    rates, count = 100 * np.array([bits.mean() for bits in solved]), len(solved)
-    if count == 1:
-        low, high = (100 * end for end in wilson_interval(int(solved[0].sum()), len(solved[0])))
-    else:
+    solved = _solved(study)
+    rates = 100 * np.array([bits.mean() for bits in solved])
+    if len(solved) > 1:
         low, high = over_seeds(rates)
+    else:
+        low, high = (100 * end for end in wilson_interval(int(solved[0].sum()), len(solved[0])))
     word = "reached" if low > published else "missed" if high < published else "level"
-    name = {"sudoku": "Sudoku-Extreme", "maze": "Maze-Hard"}[task]
-    ours = f"{rates.mean():.1f} % [{low:.1f}, {high:.1f}] ({counted(count, 'seed')})"
-    gradients = f" with {how}gradients" if how else ""
-    return [f"FOCUS solves {name} at K = {at}{gradients}", f"{published} %", ours, word]
+    ours = f"{rates.mean():.1f} % [{low:.1f}, {high:.1f}] ({counted(len(solved), 'seed')})"
+    return [f"FOCUS solves {what}", f"{published} %", ours, word]
 
 
 def over_seeds(rates: np.ndarray) -> tuple[float, float]:

@@ -97,25 +97,19 @@ def transfer_bits() -> str:
 def text_held() -> str:
     """What the term that holds the text is worth: bits of references, and puzzles solved."""
     runs = stored_results("campaign-text-mini-sudoku")["runs"]
-    rows = stored_results("transfer-bits-text-mini-sudoku")["results"]
-    items = {(row["variant"], row["benchmark"]): row["items"] for row in rows}
-    benchmarks = list(dict.fromkeys(row["benchmark"] for row in rows))
-    titles = [f"bits per token, {BENCHMARKS[name].title}" for name in benchmarks]
-    head = ["seed", "text", "validation, K = 16", *titles]
-    cells = []
+    results = stored_results("transfer-bits-text-mini-sudoku")["results"]
+    items = {(row["variant"], row["benchmark"]): row["items"] for row in results}
+    benchmarks = list(dict.fromkeys(row["benchmark"] for row in results))
+    rows = [["seed", "text", "validation, K = 16", *(BENCHMARKS[b].title for b in benchmarks)]]
     for seed in sorted({run["seed"] for run in runs.values()}):
-        for variant, what, other in (("free", "free", "base"), ("held", "held", "free")):
-            name, against = f"{variant}-focus-{seed}", f"{other}-focus-{seed}"
+        pairs = (("free", "base", "as it is"), ("held", f"free-focus-{seed}", "free"))
+        for text, other, less in pairs:
+            name = f"{text}-focus-{seed}"
             run = runs[f"text-{name}"]
             solved = unpack(run["validation"]["16"], run["n_validation"])
-            against = "base" if other == "base" else against
-            costs = [
-                _paired(items[name, benchmark], items[against, benchmark])
-                for benchmark in benchmarks
-            ]
-            less = "as it is" if other == "base" else "free"
-            cells.append([str(seed), what, rate_of(solved), *(f"{c} over {less}" for c in costs)])
-    return markdown([head, *cells])
+            costs = (_paired(items[name, b], items[other, b]) for b in benchmarks)
+            rows.append([str(seed), text, rate_of(solved), *(f"{c} over {less}" for c in costs)])
+    return markdown(rows)
 
 
 def _paired(one: dict, other: dict) -> str:

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[1]
 README, RESULTS = ROOT / "README.md", ROOT / "docs" / "RESULTS.md"
 TRAIN = ROOT / "docs" / "tutorials" / "train.md"
 DEVIATIONS = ROOT / "docs" / "deviations.md"
-METHODS, SUDOKU, MAZES, SPEED, LANGUAGE_MODELS = (
+METHODS, SUDOKU, MAZES, SPEED, LANGUAGE_MODELS, TRANSFER = (
     ROOT / "docs" / "measured" / f"{page}.md"
-    for page in ("methods", "sudoku", "mazes", "speed", "language-models")
+    for page in ("methods", "sudoku", "mazes", "speed", "language-models", "transfer")
 )
 _HARDEST, _UNBIASED = "puzzles4_forum_hardest_1905", "puzzles1_unbiased"
 _FEW_HARDEST = "puzzles5_forum_hardest_1905_11+"
@@ -61,6 +61,35 @@ def mazes_at_length() -> list[str]:
         f" (p = {mcnemar(int(lost), int(won)):.2f})",
         f"{100 * focus[1024].mean():.1f} % at K = 1,024",
     ]
+
+
+def text_held() -> list[tuple[Path, str]]:
+    """What the term that holds the text takes away, where the adapter ends a text too."""
+    rows = stored_results("transfer-bits-text-mini-sudoku")["compared"]
+    bits = {(row["variant"], row["benchmark"]): row for row in rows}
+
+    def of(text: str, key: str, benchmark: str) -> list[float]:
+        return [bits[f"{text}-focus-{seed}", benchmark][key] for seed in (1, 2)]
+
+    free, held = (
+        [*of(text, "bits_per_token", "math"), *of(text, "bits_per_token", "cruxeval-o")]
+        for text in ("free", "held")
+    )
+    assert max(held) < 0, "nothing is left"
+    ends = [
+        round(end, 1) for benchmark in ("math", "cruxeval-o")
+        for text in ("free", "held") for end in of(text, "end_bits", benchmark)
+    ]  # fmt: skip
+    assert ends[2] == ends[3], "both"
+    runs = stored_results("campaign-text-mini-sudoku")["runs"].values()
+    least = 100 * min(unpack(r["validation"]["16"], r["n_validation"]).mean() for r in runs)
+    return [
+        (RESULTS, f"cost of {min(free):.2f} to {max(free):.2f} bits per token away and still solves"
+                  f" {least:.1f} % or more"),
+        (TRANSFER, f"solve {least:.1f} % or more of the validation puzzles"),
+        (TRANSFER, "costs {} and {} bits in the free runs and {} in both held ones, of CruxEval-O"
+                   " {} and {}, {} and {}.".format(*ends[:3], *ends[4:])),
+    ]  # fmt: skip
 
 
 def points(better: str, worse: str, steps: int = 128) -> float:
@@ -407,6 +436,7 @@ def words() -> list[tuple[Path, str]]:
         (README, f"without that seed FOCUS is {without_the_first('random').split()[0]} points above"
                  " Random"),
         (RESULTS, f"cost {trained_bits} per token"),
+        *text_held(),
         *((page, sentence) for page in (README, MAZES, RESULTS) for sentence in mazes_at_length()),
         (RESULTS, f"at the paper's rate, costs {on_math} bits per token on MATH, {on_code} on"
                   " CruxEval-O and -I (the first 60 items), random ones at most"
