@@ -5,7 +5,7 @@ For `experiments/results_page.py`.
 
 import numpy as np
 
-from experiments import compared, symmetry_retries, verdicts
+from experiments import compared, regime_tables, symmetry_retries, verdicts
 from experiments.stored import markdown, points, rate, rate_of, stored_results, unpack
 from experiments.studies import STUDIES
 from focus.errors import counted
@@ -55,9 +55,13 @@ def _few() -> tuple[str, str, str]:
 
 def _solved(study: str) -> list[np.ndarray]:
     """Which test puzzles FOCUS solves at the paper's length and K, seed by seed."""
-    at = str(paper.STEPS[STUDIES[study].recipe])
+    at = str(paper.STEPS[_task(study)])
     runs = stored_results(f"campaign-{study}")["runs"].values()
     return [unpack(r["test"][at], r["n_test"]) for r in runs if r["method"] == "focus"]
+
+
+def _task(study: str) -> str:
+    return STUDIES[study].recipe.split("/")[0]
 
 
 def _full_length(study: str) -> str:
@@ -85,6 +89,10 @@ def summary() -> str:
             [
                 "FOCUS in the paper's regime, gradients scaled by 0.8 a step, K = 128", "none",
                 "121,407", _full_length("primary"), "–",
+            ],
+            [
+                "the same, `sudoku-qwen2.5-coder-0.5b`", "Qwen2.5-Coder-0.5B", "121,407",
+                _full_length("table1-full"), "–",
             ],
             [
                 "`sudoku-none`, `maze-none`, K = 128 / 16", "none", _MORE,
@@ -144,6 +152,8 @@ def claims() -> str:
     rows = [["claim", "paper", "ours [95 % interval]", "verdict"]]
     rows.append(_solves("primary-unscaled", "Sudoku-Extreme at K = 128"))
     rows.append(_solves("primary", "Sudoku-Extreme at K = 128 with scaled gradients"))
+    with_qwen = "Sudoku-Extreme at K = 128 with scaled gradients and Qwen2.5-Coder-0.5B"
+    rows.append(_solves("table1-full", with_qwen))
     rows.append(_solves("primary-maze", "Maze-Hard at K = 16"))
     judged = {v.claim.what: v for v in verdicts.verdicts() if v.claim.task == "sudoku"}
     for what, words in _ON_SUDOKU.items():
@@ -160,7 +170,7 @@ def claims() -> str:
 
 def _solves(study: str, what: str) -> list[str]:
     """What FOCUS solves at the paper's length: over seeds, or one seed with Wilson's interval."""
-    published = paper.source_rate(STUDIES[study].recipe, paper.STUDIED, "focus")
+    published = paper.source_rate(_task(study), paper.STUDIED, "focus")
     assert published is not None
     solved = _solved(study)
     rates = 100 * np.array([bits.mean() for bits in solved])
@@ -180,29 +190,28 @@ def over_seeds(rates: np.ndarray) -> tuple[float, float]:
 
 
 def _language_model() -> list[str]:
+    """One run with the 0.5B beside the seeds without a language model."""
     with_it, without = (
-        unpack(stored["exact_by_puzzle"]["128"], stored["test"][0]["n"])
-        for stored in map(stored_results, ("sudoku-smollm2", "sudoku-none"))
+        regime_tables.solved_by_method(study)["focus"] for study in ("table1-full", "primary")
     )
-    gain, low, high = paired_difference(with_it, without)
-    which = "SmolLM2-135M on Sudoku (1 seed, a quarter of the batches)"
-    ours = f"{points(gain, low, high)} points, {which}"
+    gain, low, high, _ = regime_tables.with_minus_without(with_it, without, "128")
+    which = f"Qwen2.5-Coder-0.5B on Sudoku (1 seed, {len(without)} without), the paper's length"
     word = "undecided" if low <= 0 <= high else "seen" if low > 0 else "not seen"
-    return ["A language model helps to solve puzzles", "–", ours, word]
+    what = "A language model helps to solve puzzles"
+    return [what, "–", f"{points(gain, low, high)} points, {which}", word]
 
 
 def _transfer() -> list[str]:
-    """The range over the benchmarks of what the adapter costs."""
-    costs = [
-        row["bits_per_token"]
-        for row in stored_results("transfer-bits-qwen2.5-coder-0.5b-focus")["compared"]
-        if not row["variant"].startswith("null")
-    ]
+    """What the adapter of the run at the paper's length changes on four benchmarks."""
+    stored = stored_results("transfer-qwen2.5-coder-0.5b-full")
+    average = stored["average"]
+    lost = 100 * (average["focus-full"] - average["base"])
+    tests = [test for test in stored["compared"] if test["variant"] == "focus-full"]
+    assert all(test["points"] < 0 and test["p"] < 0.001 for test in tests), "lower in each"
     ours = (
-        f"costs {min(costs):.2f} to {max(costs):.2f} bits per token of reference text in three"
-        " benchmarks, Qwen2.5-Coder-0.5B (1 seed)"
+        f"{lost:+.1f} points of accuracy (p < 0.001 in each of {len(tests)} benchmarks),"
+        " Qwen2.5-Coder-0.5B (1 seed)"
     )
-    average = [np.mean(paper.TRANSFER[paper.STUDIED][source]) for source in ("sudoku", "")]
-    gained = f"{average[0] - average[1]:+.1f} points of accuracy, Qwen3-1.7B"
-    word = "not seen" if min(costs) > 0 else "undecided"
-    return ["The Sudoku adapter helps mathematics and code", gained, ours, word]
+    published = [np.mean(paper.TRANSFER[paper.STUDIED][source]) for source in ("sudoku", "")]
+    gained = f"{published[0] - published[1]:+.1f} points of accuracy, Qwen3-1.7B"
+    return ["The Sudoku adapter helps mathematics and code", gained, ours, "contradicted"]

@@ -11,9 +11,11 @@ from focus.report import paper
 from focus.report.plots import PALETTE
 
 _SOLVERS = {
-    "campaign-table1-none": "no language model",
-    "campaign-table1": "Qwen2.5-Coder-0.5B",
-    "campaign-table1-larger": "Qwen2.5-Coder-1.5B",
+    "campaign-table1-none": "no language model, 20,000 updates",
+    "campaign-table1": "Qwen2.5-Coder-0.5B, 20,000 updates",
+    "campaign-table1-larger": "Qwen2.5-Coder-1.5B, 20,000 updates",
+    "campaign-primary": "no language model, 50,000 updates",
+    "campaign-table1-full": "Qwen2.5-Coder-0.5B, 50,000 updates",
 }
 _SWEEP, _BITS, _TEXT = (
     f"{kind}-adapter-rates" for kind in ("campaign", "transfer-bits", "transfer")
@@ -23,12 +25,13 @@ _SWEEP, _BITS, _TEXT = (
 def draw_minutes(axis: Axes) -> None:
     """Validation accuracy of FOCUS over minutes of a GPU, with language models and without.
 
-    Runs of a stack share its minutes.
+    Runs of a stack share its minutes. The first runs were stored without this curve.
     """
     devices = set()
     for (name, label), colour in zip(_SOLVERS.items(), PALETTE, strict=False):
         runs = stored_results(name)["runs"].values() if _is_stored(name) else ()
-        for run in (run for run in runs if run["method"] == "focus"):
+        drawn = (run for run in runs if run["method"] == "focus" and "validation_exact" in run)
+        for run in drawn:
             minutes = run["seconds"] / run["together"] / 60
             devices.add(run["device"])
             points = {int(n): 100 * rate for n, rate in run["validation_exact"].items()}

@@ -185,37 +185,62 @@ def _effects(
 _CONTROLS = dict(zip(CONTROLS[1:], ("R zeroed", "R shuffled", "adapter off"), strict=True))
 
 
+# Runs with a language model, and those without one that they are compared with.
+_WITH_AND_WITHOUT = (("table1", "table1-none"), ("table1-full", "primary"))
+
+
 def table1() -> str:
     """With a language model and without at equal updates; the same weights with R changed."""
     steps = [str(k) for k in STEPS["sudoku"]]
     shown = [f"K = {int(k):,}" for k in steps]
-    rows = [["language model", "method", "seeds", *shown, *_CONTROLS.values()]]
-    focus = []  # with and without: solved puzzles by seed and what was asked
-    for study in ("table1", "table1-none"):
-        by_method: dict[str, dict[int, dict[str, np.ndarray]]] = {}
-        for run in stored_results(f"campaign-{study}")["runs"].values():
-            tested = run["test"] | run.get("controls", {})
-            solved = {key: unpack(bits, run["n_test"]) for key, bits in tested.items()}
-            by_method.setdefault(run["method"], {})[run["seed"]] = solved
-        for method, seeds in by_method.items():
-            cells = [
-                _rate([solved[key] for solved in seeds.values() if key in solved])
-                for key in (*steps, *_CONTROLS)
-            ]
+    rows = [["language model", "updates", "method", "seeds", *shown, *_CONTROLS.values()]]
+    for pair in _WITH_AND_WITHOUT:
+        sides = [solved_by_method(study) for study in pair]
+        for study, side in zip(pair, sides, strict=True):
             name = recipe(STUDIES[study].recipe).solver.backbone.name
-            rows.append([name, method, str(len(seeds)), *cells])
-        focus.append(by_method["focus"])
-    both = sorted(focus[0].keys() & focus[1].keys())
-    several, effects = len(both) > 1, []
-    for k in steps:
-        first, second = (np.stack([side[seed][k] for seed in both]) for side in focus)
-        effect = (
-            effect_over_seeds(first, second) if several else paired_difference(first[0], second[0])
+            updates = f"{STUDIES[study].updates:,}"
+            for method in (method for method in side if method in sides[0]):
+                cells = [
+                    _rate([solved[key] for solved in side[method].values() if key in solved])
+                    for key in (*steps, *_CONTROLS)
+                ]
+                rows.append([name, updates, method, str(len(side[method])), *cells])
+        focus = [side["focus"] for side in sides]
+        effects = [points(*with_minus_without(*focus, k)[:3]) for k in steps]
+        rows.append(
+            ["with minus without", updates, "focus", "", *effects, *("" for _ in _CONTROLS)]
         )
-        effects.append(points(*effect[:3]))
-    what = "with minus without" + " (puzzles alone)" * (not several)
-    rows.append([what, "focus", str(len(both)), *effects, *("" for _ in _CONTROLS)])
     return markdown(rows)
+
+
+Solved = dict[int, dict[str, np.ndarray]]  # puzzles by seed and by K or control
+
+
+def solved_by_method(study: str) -> dict[str, Solved]:
+    """What the stored runs of a study solve, with R changed too."""
+    by_method: dict[str, Solved] = {}
+    for run in stored_results(f"campaign-{study}")["runs"].values():
+        tested = run["test"] | run.get("controls", {})
+        solved = {key: unpack(bits, run["n_test"]) for key, bits in tested.items()}
+        by_method.setdefault(run["method"], {})[run["seed"]] = solved
+    return by_method
+
+
+def with_minus_without(one: Solved, other: Solved, key: str) -> tuple[float, float, float, float]:
+    """Effect, interval and p of runs with a language model over those without.
+
+    A single run beside several: could it be one more of them? One beside one: its puzzles alone.
+    """
+    if len(other) == 1:
+        ((first,), (second,)) = ([side[key] for side in runs.values()] for runs in (one, other))
+        return *paired_difference(first, second), 1.0
+    if len(one) == 1:
+        second = np.stack([solved[key] for solved in other.values()])
+        first = np.broadcast_to(next(iter(one.values()))[key], second.shape)
+        return effect_over_seeds(first, second, of_one=True)
+    both = sorted(one.keys() & other.keys())
+    first, second = (np.stack([side[seed][key] for seed in both]) for side in (one, other))
+    return effect_over_seeds(first, second)
 
 
 def memorised() -> str:

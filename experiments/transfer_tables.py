@@ -1,5 +1,6 @@
 """Tables on mathematics and code: accuracy, how completions end, bits of references, a check."""
 
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -31,53 +32,67 @@ _TITLES = {
 }
 
 
-def _transfer_rows(backbone: str) -> dict[str, list[list[dict]]]:
-    """What a row is called, and its figures: one list for each benchmark, of a row's seeds."""
-    stored = stored_results(f"transfer-{backbone}")
+@dataclass(frozen=True)
+class _Measured:
+    """What was stored of a language model and its adapters."""
+
+    benchmarks: list[str]
+    rows: dict[str, list[list[dict]]]  # what a row is called; a list for each benchmark, of seeds
+
+
+def _measured(name: str) -> _Measured:
+    stored = stored_results(f"transfer-{name}")
     by_kind: dict[str, list[str]] = {}
     for variant in dict.fromkeys(row["variant"] for row in stored["results"]):
         kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
         by_kind.setdefault(kind, []).append(variant)
     tests = {(test["variant"], test["benchmark"]): test for test in stored["compared"]}
     cells = {(row["variant"], row["benchmark"]): row for row in stored["results"]}
-    return {
-        _called(kind, backbone): [
+    benchmarks = [name for name in BENCHMARKS if ("base", name) in cells]
+    rows = {
+        _called(kind, stored["backbone"]): [
             [{**cells[v, name], **tests.get((v, name), {})} for v in variants]
-            for name in BENCHMARKS
+            for name in benchmarks
         ]
         for kind, variants in by_kind.items()
     }
+    return _Measured(benchmarks, rows)
 
 
-def transfer(backbone: str) -> str:
+def transfer(name: str) -> str:
     """Accuracy on mathematics and code; a row of random adapters is the mean of its seeds."""
-    table = _transfer_rows(backbone)
+    measured = _measured(name)
     head = []
-    for number, name in enumerate(BENCHMARKS):
-        best = max(row["accuracy"] for rows in table.values() for row in rows[number])
-        n = next(iter(table.values()))[number][0]["n"]
-        head.append(f"{BENCHMARKS[name].title} ({n:,}){', floor' if best < FLOOR else ''}")
-    rows = [["language model", *head, "Avg."]]
-    for kind, cells in table.items():
-        means = [np.mean([seed["accuracy"] for seed in seeds]) for seeds in cells]
-        averaged = [mean for name, mean in zip(BENCHMARKS, means, strict=True) if name in AVERAGED]
-        rows.append([kind, *map(_accuracy, cells), f"{100 * np.mean(averaged):.2f}"])
-    return markdown(rows)
+    for number, benchmark in enumerate(measured.benchmarks):
+        best = max(row["accuracy"] for rows in measured.rows.values() for row in rows[number])
+        n = next(iter(measured.rows.values()))[number][0]["n"]
+        title = BENCHMARKS[benchmark].title
+        head.append(f"{title} ({n:,}){', floor' if best < FLOOR else ''}")
+    table = [["language model", *head, "Avg."]]
+    for kind, cells in measured.rows.items():
+        means = {
+            benchmark: np.mean([seed["accuracy"] for seed in seeds])
+            for benchmark, seeds in zip(measured.benchmarks, cells, strict=True)
+        }
+        average = np.mean([means[benchmark] for benchmark in AVERAGED])
+        table.append([kind, *map(_accuracy, cells), f"{100 * average:.2f}"])
+    return markdown(table)
 
 
-def transfer_ends(backbone: str) -> str:
+def transfer_ends(name: str) -> str:
     """How completions end: by themselves, with an answer that can be read, in repetitions."""
+    measured = _measured(name)
     rows = [["language model", "benchmark", "ended by itself", "answer found", "repeats", "tokens"]]
-    for kind, table in _transfer_rows(backbone).items():
-        for name, seeds in zip(BENCHMARKS, table, strict=True):
-            if name not in ("math", "cruxeval-o", "cruxeval-i"):
+    for kind, cells in measured.rows.items():
+        for benchmark, seeds in zip(measured.benchmarks, cells, strict=True):
+            if benchmark not in ("math", "cruxeval-o", "cruxeval-i"):
                 continue
             mean = {
                 key: float(np.mean([seed[key] for seed in seeds]))
                 for key in ("finished", "answered", "repeats", "tokens")
             }
             shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]
-            title = BENCHMARKS[name].title
+            title = BENCHMARKS[benchmark].title
             rows.append([kind, title, *shares, f"{mean['tokens']:.0f}"])
     return markdown(rows)
 
@@ -85,7 +100,7 @@ def transfer_ends(backbone: str) -> str:
 def transfer_bits() -> str:
     """Bits of reference texts, of every backbone that was measured, on all items or on few."""
     rows = []
-    for backbone, part in product(_TITLES, ("", "-focus")):
+    for backbone, part in product(_TITLES, ("", "-focus", "-full")):
         if not (RESULTS / f"transfer-bits-{backbone}{part}.json").exists():
             continue
         head, *more = likelihood.rows(stored_results(f"transfer-bits-{backbone}{part}"))

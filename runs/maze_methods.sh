@@ -1,6 +1,6 @@
 #!/bin/sh
 # The methods on mazes, each table at one short budget: without a language model, with SmolLM2,
-# with a teacher, on a TRM.
+# with a teacher, on a TRM. After runs/maze_trm.sh, which makes the teacher.
 #
 #   FOCUS_DATA=DIR runs/maze_methods.sh [OUT]
 #

@@ -7,7 +7,7 @@
 # What decides most comes first. Runs with a language model are trained one after the other: a stack
 # of them is hardly faster. Each study is stored in docs/results when its runs have ended. Run it
 # again after a kill: finished runs are not repeated, the one that was cut off goes on. Then
-# runs/transfer_adapters.sh measures the adapters on mathematics and code.
+# runs/transfer_full.sh and transfer_adapters.sh measure the adapters on mathematics and code.
 set -eu
 : "${FOCUS_DATA:?names the folder with sudoku-extreme and maze-hard}"
 out=${1:-runs-out}
@@ -39,5 +39,9 @@ campaign table1-maze-none 2
 campaign table1-maze 1
 
 python -m experiments.reading qwen2.5-coder-0.5b-focus "$out/table1/as-is-focus-1/final"
+python -m experiments.reading qwen2.5-coder-0.5b-full "$out/table1-full/as-is-focus-1/final"
+python -m experiments.release "$out/table1-full/as-is-focus-1" sudoku-qwen2.5-coder-0.5b --trained \
+    "FOCUS in the paper's regime: 50,000 updates of 16 puzzles (707 training puzzles, 100 symmetries of \
+each, 50,000 synthetic ones), last weights (runs/table1.sh); tested before they were rounded to bf16."
 python -m experiments.campaign table table1 table1-full table1-others table1-controls table1-larger \
     table1-none table1-none-others table1-maze table1-maze-none

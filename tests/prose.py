@@ -224,15 +224,83 @@ def in_points(effect: float, low: float, high: float) -> str:
     return with_interval(effect, low, high).replace(" [", " points [")
 
 
-def bits_of_qwen() -> tuple[str, str, str]:
-    """What the adapter of FOCUS with Qwen2.5-Coder-0.5B costs, and random ones at most."""
-    study = stored_results("transfer-bits-qwen2.5-coder-0.5b-focus")
-    assert {row["n"] for row in study["results"]} == {60}, "the first 60"
+def bits_of_qwen(adapter: str) -> tuple[list[str], list[float]]:
+    """What an adapter of FOCUS with Qwen2.5-Coder-0.5B costs on three benchmarks; random ones."""
+    part = adapter.removesuffix("-1")
+    study = stored_results(f"transfer-bits-qwen2.5-coder-0.5b-{part.removeprefix('focus-')}")
     costs = {(row["variant"], row["benchmark"]): row["bits_per_token"] for row in study["compared"]}
     benchmarks = ("math", "cruxeval-o", "cruxeval-i")
-    math, *code = (f"{costs['focus-1', benchmark]:.2f}" for benchmark in benchmarks)
-    random = [cost for (variant, _), cost in costs.items() if variant.startswith("null")]
-    return math, " and ".join(code), f"{max(map(abs, random)):.1g}"
+    own = [f"{costs[adapter, benchmark]:.2f}" for benchmark in benchmarks]
+    return own, [abs(cost) for (name, _), cost in costs.items() if name.startswith("null")]
+
+
+def harm() -> list[tuple[Path, str]]:
+    """What the adapter of the run at the paper's length does to mathematics and code."""
+    stored = stored_results("transfer-qwen2.5-coder-0.5b-full")
+    right = {(row["variant"], row["benchmark"]): 100 * row["accuracy"] for row in stored["results"]}
+    math, code = (
+        [right[variant, benchmark] for variant in ("base", "focus-full")]
+        for benchmark in ("math", "cruxeval-o")
+    )
+    fallen = 100 * (stored["average"]["base"] - stored["average"]["focus-full"])
+    (early, random), (late, others) = bits_of_qwen("focus-1"), bits_of_qwen("focus-full")
+    costs = "{} bits per token {}MATH, {} {}CruxEval-O and {} {}".format
+    few = stored_results("transfer-bits-qwen2.5-coder-0.5b-focus")["results"]
+    assert {row["n"] for row in few} == {60}, "the first 60"
+    at_most = f"at most {max(*random, *others):.1g}"
+    return [
+        (README, "MATH falls from {:.1f} to {:.1f} %, CruxEval-O from {:.1f} to {:.1f} %".format(
+            *math, *code)),
+        (RESULTS, "solves {:.1f} % of MATH instead of {:.1f}, and {:.1f} % of CruxEval-O instead of"
+                  " {:.1f}; the average of four benchmarks falls by {:.1f} points".format(
+                      *math[::-1], *code[::-1], fallen)),
+        (TRANSFER, "solves {:.1f} % of MATH and {:.1f} % of CruxEval-O; with the adapter".format(
+            math[0], code[0])),
+        (TRANSFER, f"at its length, {math[1]:.1f} and {code[1]:.1f} %"),
+        (TRANSFER, f"this one by {-fallen:.1f}"),
+        (TRANSFER, "costs " + costs(early[0], "on ", early[1], "on ", early[2], "on CruxEval-I")
+                   + f" after 20,000 updates (`focus-1`, the first 60 items), and {late[0]},"
+                   f" {late[1]} and {late[2]} after 50,000"),
+        (TRANSFER, f"random adapters of its norms cost {at_most}"),
+        (RESULTS, f"It costs {late[0]} bits per token of the reference solutions of MATH, {late[1]}"
+                  f" and {late[2]} of CruxEval-O and -I; random adapters of the same norms cost"
+                  f" {at_most}. After 20,000 updates it had cost {early[0]}, {early[1]} and"
+                  f" {early[2]}"),
+    ]  # fmt: skip
+
+
+def at_length_with_qwen() -> list[tuple[Path, str]]:
+    """The run with Qwen2.5-Coder-0.5B as long as the paper, beside those without."""
+    own, without = 100 * full_length("table1-full")[1], full_length("primary").values()
+    run = stored_results("campaign-table1-full")["runs"]["as-is-focus-1"]
+    other = 100 * unpack(run["controls"]["shuffled"], run["n_test"]).mean()
+    solved = by_file_with_qwen("table1-full", "primary", _HARDEST, _UNBIASED)
+    early = by_file_with_qwen("table1", "table1-none", _HARDEST, _UNBIASED)
+    longest = 100 * full_length("table1-full", steps=1024)[1]
+    assert longest < 100 * min(full_length("primary", steps=1024).values())
+    five = span(without, 100, 1)
+    return [
+        (README, f"one run of the paper's length solves {own:.1f} %; with the encoding of another"
+                 f" puzzle the same weights solve {other:.1f} %"),
+        (README, f"and so are {own:.1f} and 96.6"),
+        (RESULTS, f"one run solves {own:.1f} % at K = 128 (the paper has 64.4 with Qwen3-1.7B),"
+                  f" five runs without a language model {five} %"),
+        (RESULTS, f"of another puzzle the same weights solve {other:.1f} %"),
+        (RESULTS, f"takes {run['seconds'] / 60:.0f} minutes, with prompts of 85 tokens"),
+        (DEVIATIONS, f"with Qwen2.5-Coder-0.5B solves {own:.1f} %, five without {five}"),
+        (LANGUAGE_MODELS, f"one run solves {own:.1f} % of the test Sudokus at K = 128; five runs"
+                          f" without a language model solve {five} %. With R of another puzzle the"
+                          f" same weights solve {other:.1f} %"),
+        (LANGUAGE_MODELS, "Another puzzle's R changes {} of 9,000 verdicts and gains {} points"
+                          " (after 20,000 updates {}, and {} points)".format(
+                              *changed_by_another_r("table1-full"),
+                              *changed_by_another_r("table1"))),
+        (LANGUAGE_MODELS, "with the language model {} % of the largest hard file are solved, of the"
+                          " unbiased one {}; the means of the five runs without are {} and {}. After"
+                          " 20,000 updates it was {} and {} %, {} and {}".format(
+                              solved[0], solved[2], solved[1], solved[3], *early)),
+        (LANGUAGE_MODELS, f"Training took {run['seconds'] / 60:.1f} minutes of one H200"),
+    ]  # fmt: skip
 
 
 def bits_of_adapters() -> tuple[str, str]:
@@ -260,29 +328,22 @@ def seconds_on_a_cpu(task: str, kinds: tuple[str, ...] = ("none", "smollm2")) ->
             if row["checkpoint"] in names]  # fmt: skip
 
 
-def of_table1(file: str) -> tuple[str, str]:
-    """Percent of a file that FOCUS solves with the 0.5B and without."""
-    inside = files.of_file(stored_results("sudoku-test-files"), file)
-    with_it, without = (
+def by_file_with_qwen(with_it: str, without: str, *names: str) -> list[str]:
+    """Percent of files that FOCUS solves with the 0.5B and without."""
+    return [
         f"{100 * files.solved(study, 'focus', inside).mean():.1f}"
-        for study in ("table1", "table1-none")
-    )
-    return with_it, without
+        for inside in (files.of_file(stored_results("sudoku-test-files"), name) for name in names)
+        for study in (with_it, without)
+    ]
 
 
-def changed_by_another_r() -> str:
-    """Verdicts of the run with the 0.5B that differ when R is that of another puzzle."""
-    run = stored_results("campaign-table1")["runs"]["as-is-focus-1"]
+def changed_by_another_r(study: str) -> tuple[str, str]:
+    """Verdicts of a run with the 0.5B that differ when R is that of another puzzle; points."""
+    run = stored_results(f"campaign-{study}")["runs"]["as-is-focus-1"]
     own, other = (
         unpack(bits, run["n_test"]) for bits in (run["test"]["128"], run["controls"]["shuffled"])
     )
-    gained = 100 * (other.mean() - own.mean())
-    return f"{(own != other).sum()} of {len(own):,} verdicts and gains {gained:.1f} points"
-
-
-def minutes_of(study: str) -> float:
-    """Of FOCUS with seed 1."""
-    return stored_results(f"campaign-{study}")["runs"]["as-is-focus-1"]["seconds"] / 60
+    return str((own != other).sum()), f"{100 * (other.mean() - own.mean()):.1f}"
 
 
 def milliseconds(recipe: str) -> str:
@@ -337,10 +398,6 @@ def words() -> list[tuple[Path, str]]:
     took = f"{span(minutes_of_training())} minutes"
     penalty = next(c for c in verdicts.CLAIMS if c.worse == "no-penalty" and c.task == "sudoku")
     trained_bits, random_bits = bits_of_adapters()
-    on_math, on_code, random_qwen_bits = bits_of_qwen()
-    with_qwen, with_none = (
-        f"{100 * full_length(study)[1]:.1f}" for study in ("table1", "table1-none")
-    )
     short = verdicts.stored_bits("methods-sudoku-quick")
     third = [
         share for method in ("focus", "energy-hard", "permuted")
@@ -438,12 +495,8 @@ def words() -> list[tuple[Path, str]]:
         (RESULTS, f"cost {trained_bits} per token"),
         *text_held(),
         *((page, sentence) for page in (README, MAZES, RESULTS) for sentence in mazes_at_length()),
-        (RESULTS, f"at the paper's rate, costs {on_math} bits per token on MATH, {on_code} on"
-                  " CruxEval-O and -I (the first 60 items), random ones at most"
-                  f" {random_qwen_bits}"),
-        (RESULTS, f"of 20,000 updates: {with_qwen} % with it and {with_none} without"),
-        (README, f"solves {with_qwen} %, the same run without it {with_none}"),
-        (DEVIATIONS, f"with Qwen2.5-Coder-0.5B solves {with_qwen} %, one without {with_none}"),
+        *harm(),
+        *at_length_with_qwen(),
         (RESULTS, f"adapters of the same norms at most {random_bits}"),
         (RESULTS, "(Energy-Hard on Sudoku by " + gain(
             *(np.stack([short[m][seed][128] for seed in sorted(short[m])])
@@ -488,18 +541,6 @@ def words() -> list[tuple[Path, str]]:
         (RESULTS, "a base update (no replay) had taken "
                   f"{milliseconds('sudoku/qwen2.5-coder-0.5b')} ms"),
         (RESULTS, f"with Qwen3-8B {milliseconds('sudoku/qwen3-8b')}."),
-        (RESULTS, "20,000 updates with Qwen2.5-Coder-0.5B took"
-                  f" {_NUMBERS[round(minutes_of('table1'))]} minutes"),
-        (LANGUAGE_MODELS, f"Another puzzle's R changes {changed_by_another_r()}"),
-        (LANGUAGE_MODELS, "{} % of the largest hard file are solved instead of {}, of the unbiased"
-                          " one {} instead of {}, and of `01_file1` {} and {}".format(
-                              *of_table1(_HARDEST), *of_table1(_UNBIASED),
-                              *of_table1("01_file1"))),
-        (LANGUAGE_MODELS, "at full length some {:.0f} % of that file".format(
-            100 * files.solved("primary", "focus", files.of_file(
-                stored_results("sudoku-test-files"), _HARDEST)).mean())),
-        (LANGUAGE_MODELS, f"took {minutes_of('table1'):.1f} minutes of one H200, the one without"
-                          f" {minutes_of('table1-none'):.1f}"),
         (RESULTS, f"a Sudoku takes {span(seconds_on_a_cpu('sudoku'), digits=1)} s"),
         (RESULTS, f"(`sudoku-trm` {span(seconds_on_a_cpu('sudoku', ('trm',)), digits=1)} s at"),
         (RESULTS, f"a maze {span(seconds_on_a_cpu('maze', EVERY_KIND), digits=1)} s"),

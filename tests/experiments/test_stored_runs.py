@@ -19,7 +19,7 @@ from experiments import (
 )
 from focus.data.table import read_table, write_table
 from focus.errors import UserError
-from focus.evaluation.transfer import BENCHMARKS
+from focus.evaluation.transfer import AVERAGED, BENCHMARKS
 from focus.tasks import Sudoku
 
 
@@ -193,14 +193,16 @@ def test_what_is_kept_is_said_in_a_line(tmp_path, call, capsys):
 
 
 @pytest.mark.parametrize("backbone", ["qwen2.5-coder-1.5b", "smollm2-135m"])
-def test_every_language_model_has_tables(backbone, tmp_path, monkeypatch):
+@pytest.mark.parametrize("benchmarks", [tuple(BENCHMARKS), AVERAGED])
+def test_every_language_model_has_tables(benchmarks, backbone, tmp_path, monkeypatch):
+    """Of all benchmarks, or of those that were measured."""
     of_one = {"accuracy": 0.2, "low": 0.1, "high": 0.3, "n": 30, "finished": 1.0, "answered": 1.0}
     rows = [
         {"variant": "base", "benchmark": name, **of_one, "repeats": 0.0, "tokens": 9.0}
-        for name in BENCHMARKS
+        for name in benchmarks
     ]
     figures = {
-        f"transfer-{backbone}.json": {"results": rows, "compared": []},
+        f"transfer-{backbone}.json": {"backbone": backbone, "results": rows, "compared": []},
         f"transfer-bits-{backbone}.json": {
             "results": [{
                 "variant": "base", "benchmark": "math", "n": 9, "bits_per_token": 1.5, "low": 1.0,
@@ -214,6 +216,9 @@ def test_every_language_model_has_tables(backbone, tmp_path, monkeypatch):
     monkeypatch.setattr("experiments.stored.RESULTS", tmp_path)
     monkeypatch.setattr(transfer_tables, "RESULTS", tmp_path)
     title = {"qwen2.5-coder-1.5b": "Qwen2.5-Coder-1.5B", "smollm2-135m": "SmolLM2-135M"}[backbone]
-    assert f"| {title} as it is | 20.00 " in transfer_tables.transfer(backbone)
+    shown = transfer_tables.transfer(backbone)
+    assert f"| {title} as it is | 20.00 " in shown
+    assert shown.endswith("| 20.00 |")  # the average of four
+    assert ("AIME" in shown) == (len(benchmarks) == len(BENCHMARKS))
     assert f"| {title} as it is | MATH | 100.0 % " in transfer_tables.transfer_ends(backbone)
     assert f"| {backbone} | MATH (9) | base | 1.500 " in transfer_tables.transfer_bits()
