@@ -9,7 +9,7 @@ from experiments import compared, regime_tables, symmetry_retries, verdicts
 from experiments.stored import markdown, points, rate, rate_of, stored_results, unpack
 from experiments.studies import STUDIES
 from focus.errors import counted
-from focus.evaluation.statistics import paired_difference, student_quantile, wilson_interval
+from focus.evaluation.statistics import student_quantile, wilson_interval
 from focus.report import paper
 
 

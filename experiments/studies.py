@@ -76,11 +76,11 @@ ROLLOUT_CHOICES: dict[str, Change] = {
 # Does a puzzle adapter have to cost its text? The adapter's rate, and a term that holds the text.
 RATES: dict[str, Change] = {
     f"adapter-rate-{rate:g}": _optimizer(lora_learning_rate=rate)
-    for rate in (1e-5, 2e-5, 5e-5, 1e-4, 2e-4)
+    for rate in (2e-6, 1e-5, 2e-5, 1e-4, 2e-4)
 }
 TEXT_KL: dict[str, Change] = {
-    f"adapter-rate-0.0001-text-kl-{weight:g}": _all(
-        RATES["adapter-rate-0.0001"],
+    f"adapter-rate-1e-05-text-kl-{weight:g}": _all(
+        RATES["adapter-rate-1e-05"],
         lambda config, weight=weight: replace(config, text_kl=TextKLConfig(weight)),
     )
     for weight in (0.1, 1.0)

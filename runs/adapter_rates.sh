@@ -1,6 +1,6 @@
 #!/bin/sh
 # Does a puzzle adapter have to cost its text? FOCUS on Sudoku with Qwen2.5-Coder-0.5B at five rates
-# of the adapter, and at one of them with a term that holds the text; then each on mathematics and
+# of the adapter, and at the paper's with a term that holds the text; then each on mathematics and
 # code.
 #
 #   FOCUS_DATA=DIR runs/adapter_rates.sh [OUT]     # hours on a large GPU
@@ -18,8 +18,8 @@ python -m experiments.campaign store $name --out "$out/runs"
 
 # The last checkpoints, which the campaign has tested, under the names of their choices.
 set -- base
-for choice in adapter-rate-1e-05 adapter-rate-2e-05 adapter-rate-5e-05 adapter-rate-0.0001 \
-    adapter-rate-0.0002 adapter-rate-0.0001-text-kl-0.1 adapter-rate-0.0001-text-kl-1; do
+for choice in adapter-rate-2e-06 adapter-rate-1e-05 adapter-rate-2e-05 adapter-rate-0.0001 \
+    adapter-rate-0.0002 adapter-rate-1e-05-text-kl-0.1 adapter-rate-1e-05-text-kl-1; do
     set -- "$@" "$choice=$out/runs/$choice-focus-1/final"
 done
 focus transfer "$@" --backbone $backbone --bits --benchmarks math,cruxeval-o --out "$out/bits"

@@ -254,8 +254,8 @@ def harm() -> list[tuple[Path, str]]:
         (RESULTS, "solves {:.1f} % of MATH instead of {:.1f}, and {:.1f} % of CruxEval-O instead of"
                   " {:.1f}; the average of four benchmarks falls by {:.1f} points".format(
                       *math[::-1], *code[::-1], fallen)),
-        (TRANSFER, "solves {:.1f} % of MATH and {:.1f} % of CruxEval-O; with the adapter".format(
-            math[0], code[0])),
+        (TRANSFER, f"solves {math[0]:.1f} % of MATH and {code[0]:.1f} % of CruxEval-O; with the"
+                   " adapter"),
         (TRANSFER, f"at its length, {math[1]:.1f} and {code[1]:.1f} %"),
         (TRANSFER, f"this one by {-fallen:.1f}"),
         (TRANSFER, "costs " + costs(early[0], "on ", early[1], "on ", early[2], "on CruxEval-I")
@@ -296,8 +296,8 @@ def at_length_with_qwen() -> list[tuple[Path, str]]:
                               *changed_by_another_r("table1-full"),
                               *changed_by_another_r("table1"))),
         (LANGUAGE_MODELS, "with the language model {} % of the largest hard file are solved, of the"
-                          " unbiased one {}; the means of the five runs without are {} and {}. After"
-                          " 20,000 updates it was {} and {} %, {} and {}".format(
+                          " unbiased one {}; the means of the five runs without are {} and {}."
+                          " After 20,000 updates it was {} and {} %, {} and {}".format(
                               solved[0], solved[2], solved[1], solved[3], *early)),
         (LANGUAGE_MODELS, f"Training took {run['seconds'] / 60:.1f} minutes of one H200"),
     ]  # fmt: skip

@@ -10,6 +10,7 @@ from experiments import reading
 from experiments.stored import unpack
 from focus.errors import UserError
 from focus.evaluation.puzzles import evaluate
+from focus.evaluation.transfer.items import Item
 from focus.model.checkpoint import load_model, save_model
 from focus.model.solver import solver_of
 from focus.training.loop import Trainer
@@ -25,6 +26,9 @@ def run(tmp_path_factory):
     return folder / "made", trainer.splits.validation[:12]
 
 
+TEXTS = ("What is one and one? It is two.", "What is two and two? It is four.")
+
+
 def test_shares_of_what_is_known():
     R = torch.zeros(3, 4, 2)
     assert reading.shares(R + 5) == {"mean_square": 25, "cell": 0, "puzzle": 0}
@@ -36,7 +40,7 @@ def test_shares_of_what_is_known():
 
 def test_a_solver_is_given_what_it_reads_or_a_mean(run):
     folder, table = run
-    figures = reading.measure(str(folder), table)
+    figures = reading.measure(str(folder), table, TEXTS)
     solver = solver_of(load_model(folder), "made").eval()
     (alone,) = evaluate(solver, table, figures["steps"], batch=len(table))
     assert (unpack(figures["exact"]["its own"], len(table)) == alone.exact).all()
@@ -51,11 +55,33 @@ def test_a_solver_is_given_what_it_reads_or_a_mean(run):
     assert solver.backbone.project(solver.backbone.read(x)).std(0).max() > 0  # reads again
 
 
+def test_what_is_the_same_in_all_tokens_of_a_text(run):
+    solver = solver_of(load_model(run[0]), "made").eval()
+    usual = reading.common(solver, TEXTS)
+    assert 0 < usual < 1
+    embedding = solver.backbone.model.get_input_embeddings().weight
+    with torch.no_grad():
+        embedding.copy_(embedding[:1].expand_as(embedding))
+    assert reading.common(solver, TEXTS) > usual  # every token is the same word
+    figures = reading.measure(str(run[0]), run[1], TEXTS)["texts"]
+    assert figures["adapted"] == pytest.approx(usual)
+    assert figures["adapted"] != figures["unadapted"]
+
+
+class MadeTexts:
+    """Two texts in the place of MATH."""
+
+    @staticmethod
+    def items(data: None) -> list[Item]:
+        return [Item(str(n), {"problem": text}, "", text) for n, text in enumerate(TEXTS)]
+
+
 def test_figures_are_stored_and_shown(run, tmp_path, monkeypatch, capsys):
     folder, table = run
     monkeypatch.setattr(reading, "RESULTS", tmp_path)
     monkeypatch.setattr(reading, "open_source", lambda place: tmp_path)
     monkeypatch.setattr(reading, "load_split", lambda source, task, name: table)
+    monkeypatch.setitem(reading.BENCHMARKS, "math", MadeTexts)
     shown = []
     for words in (("mine", str(folder)), ("--table",)):
         monkeypatch.setattr(sys, "argv", ["reading", *words])
