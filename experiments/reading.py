@@ -8,7 +8,7 @@ python -m experiments.reading --table            # the table of the stored figur
 R is that of 100 validation puzzles ($FOCUS_DATA), as trained and of an untrained solver of the same
 kind. The solver is tested with its own R, with the mean of R over the puzzles, and with the mean
 over their cells as well. Text is that of the first problems of MATH with their solutions, read with
-the adapter and without. Minutes on two cores.
+the adapter and without; the data folder holds math/ too. Minutes on two cores.
 """
 
 import json
@@ -76,7 +76,7 @@ def common(solver: Solver, texts: Sequence[str]) -> float:
     backbone, parts = solver.backbone, []
     assert isinstance(backbone, LanguageModel)
     for text in texts:
-        ids = backbone.codec.encode(text)[:_LONGEST]
+        ids = [*backbone.codec.begin, *backbone.codec.encode(text)][:_LONGEST]
         parts.append(backbone.hidden(torch.tensor([ids]))[0, _BEGINNING:].float())
     hidden = torch.cat(parts)
     return (hidden.mean(0).square().sum() / hidden.square().sum(1).mean()).item()

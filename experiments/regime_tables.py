@@ -206,10 +206,12 @@ def table1() -> str:
                 ]
                 rows.append([name, updates, method, str(len(side[method])), *cells])
         focus = [side["focus"] for side in sides]
-        effects = [points(*with_minus_without(*focus, k)[:3]) for k in steps]
-        rows.append(
-            ["with minus without", updates, "focus", "", *effects, *("" for _ in _CONTROLS)]
-        )
+        effects = [points(*with_minus_without(*focus, k)) for k in steps]
+        fewest, most = sorted(map(len, focus))
+        beside = "one run beside one: puzzles alone" if most == 1 else f"one run beside {most}"
+        what = beside if fewest == 1 else "over seeds"
+        empty = ("" for _ in _CONTROLS)
+        rows.append([f"with minus without ({what})", updates, "focus", "", *effects, *empty])
     return markdown(rows)
 
 
@@ -226,21 +228,23 @@ def solved_by_method(study: str) -> dict[str, Solved]:
     return by_method
 
 
-def with_minus_without(one: Solved, other: Solved, key: str) -> tuple[float, float, float, float]:
-    """Effect, interval and p of runs with a language model over those without.
+def with_minus_without(one: Solved, other: Solved, key: str) -> tuple[float, float, float]:
+    """Effect and interval of runs with a language model over those without.
 
-    A single run beside several: could it be one more of them? One beside one: its puzzles alone.
+    One beside one: its puzzles alone. One beside several: could it be one more of them? Several
+    beside several: the seeds that both have.
     """
-    if len(other) == 1:
-        ((first,), (second,)) = ([side[key] for side in runs.values()] for runs in (one, other))
-        return *paired_difference(first, second), 1.0
-    if len(one) == 1:
-        second = np.stack([solved[key] for solved in other.values()])
-        first = np.broadcast_to(next(iter(one.values()))[key], second.shape)
-        return effect_over_seeds(first, second, of_one=True)
-    both = sorted(one.keys() & other.keys())
-    first, second = (np.stack([side[seed][key] for seed in both]) for side in (one, other))
-    return effect_over_seeds(first, second)
+    first, second = ([solved[key] for solved in side.values()] for side in (one, other))
+    several = max(len(first), len(second))
+    if several == 1:
+        return paired_difference(first[0], second[0])
+    alone = min(len(first), len(second)) == 1
+    if alone:
+        first, second = (side * (several // len(side)) for side in (first, second))
+    else:
+        both = sorted(one.keys() & other.keys())
+        first, second = ([side[seed][key] for seed in both] for side in (one, other))
+    return effect_over_seeds(np.stack(first), np.stack(second), of_one=alone)[:3]
 
 
 def memorised() -> str:

@@ -13,6 +13,7 @@ released, with the tests that it made before they were rounded.
 import argparse
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,7 @@ from experiments.stored import (
     numbers,
     one_line,
     pack,
+    that_holds,
     this_device,
     unpack,
 )
@@ -35,7 +37,8 @@ from focus.errors import UserError
 from focus.evaluation.controls import CONTROLS, adapter_norm, controlled
 from focus.evaluation.puzzles import evaluate
 from focus.evaluation.statistics import paired_difference, wilson_interval
-from focus.files import read_object, write_text
+from focus.files import parse_object, read_object, read_text, write_text
+from focus.model.base import Model
 from focus.model.checkpoint import RELEASES, load_model, releases, save_model
 from focus.serialization import to_json
 from focus.training.config import RunConfig, read_config
@@ -50,7 +53,7 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--trained", required=True, help="data, device and minutes, for the card")
     parser.add_argument(
-        "--steps", type=numbers(), default="16,64,128", help="numbers of steps K of the test"
+        "--steps", type=numbers(), help="numbers of steps K of the test; default 16,64,128"
     )
     parser.add_argument(
         "--early-stop", type=numbers(), help="the same, stopped at answers that obey the rules"
@@ -62,29 +65,27 @@ def main() -> None:
     words = parser.parse_args()
     with one_line("release"), tempfile.TemporaryDirectory() as temporary:
         here = releases().get(words.name, RELEASES[-1] / words.name)
-        release(words, Path(temporary) / words.name if words.results_only else here)
+        release(words, Path(temporary), Path(temporary) / "made" if words.results_only else here)
 
 
-def release(words: argparse.Namespace, folder: Path) -> None:
+def release(words: argparse.Namespace, temporary: Path, folder: Path) -> None:
     """Write the checkpoint to `folder`, and what was measured to docs/results."""
-    run = read_config(words.run / "config.json")
-    # Where the puzzles lay on this machine is nobody's business.
-    files = tuple(Path(name).name for name in run.more_data)
-    config = to_json(replace(run, data="", more_data=files))
-    of_campaign = (words.run / "run.json").is_file()
-    if of_campaign and "test" not in read_object(words.run / "run.json"):
-        raise UserError(f"{words.run} has not been tested on test puzzles: its study asks for none")
-    model = load_model(words.run / "final" if of_campaign else words.run)
-    save_model(model, folder, dtype=torch.bfloat16)
-    notes, figures = _of_campaign(words) if of_campaign else _tested(words, folder, run)
+    run, metrics = read_config(words.run / "config.json"), words.run / "metrics.jsonl"
+    lines = [parse_object(line, str(metrics)) for line in read_text(metrics).splitlines()]
+    if not lines:
+        raise UserError(f"{metrics} is empty: nothing was trained")
+    measure = _of_campaign if (words.run / "final").is_dir() else _tested
+    model, notes, figures = measure(words, run, lines, temporary)
     notes["trained"] = words.trained
     if model.has_adapter:
         notes["adapter"] = adapter_norm(model)
+    # Where the puzzles lay on this machine is nobody's business.
+    files = tuple(Path(name).name for name in run.more_data)
+    config = to_json(replace(run, data="", more_data=files))
     save_model(model, folder, config, notes, torch.bfloat16)
     write_text(RESULTS / f"{words.name}.json", json.dumps({**notes, **figures}, indent=1) + "\n")
-    lines = (words.run / "metrics.jsonl").read_text().splitlines()
     shown = [name for name in _CURVE if not (words.shared and name == "seconds")]
-    curve = [{k: v for k, v in json.loads(line).items() if k in shown} for line in lines]
+    curve = [{k: v for k, v in line.items() if k in shown} for line in lines]
     write_text(RESULTS / f"{words.name}.jsonl", "".join(json.dumps(line) + "\n" for line in curve))
     size = sum(path.stat().st_size for path in folder.rglob("*"))
     print(f"{folder}: {size / 2**20:.1f} MiB")
@@ -92,14 +93,17 @@ def release(words: argparse.Namespace, folder: Path) -> None:
         print(json.dumps(result))
 
 
-def _tested(words: argparse.Namespace, folder: Path, run: RunConfig) -> tuple[dict, dict]:
-    """What the card says of the rounded weights, and what is stored besides."""
+def _tested(
+    words: argparse.Namespace, run: RunConfig, lines: Sequence[dict], temporary: Path
+) -> tuple[Model, dict, dict]:
+    """The rounded weights, what their card says of them, and what is stored besides."""
     device, name = this_device()
-    model = load_model(folder).to(device)
+    save_model(load_model(words.run), temporary / "rounded", dtype=torch.bfloat16)
+    model = load_model(temporary / "rounded").to(device)
     assert model.record is not None
     _, notes = model.record
     table = load_split(open_source(run.data), run.task, "test")
-    tested = evaluate(model, table, words.steps, words.batch)
+    tested = evaluate(model, table, words.steps or [16, 64, 128], words.batch)
     notes["test"] = [result.summary() for result in tested]
     if model.has_adapter:
         notes["controls"] = {}
@@ -114,24 +118,34 @@ def _tested(words: argparse.Namespace, folder: Path, run: RunConfig) -> tuple[di
             {**result.summary(), "exact_by_puzzle": pack(result.exact)}
             for result in evaluate(model, table, words.early_stop, words.batch, early_stop=True)
         ]
-    return notes, figures
+    return model, notes, figures
 
 
-def _of_campaign(words: argparse.Namespace) -> tuple[dict, dict]:
-    """The same of a run that a campaign has tested."""
-    tested = read_object(words.run / "run.json")
-    solved = {int(k): unpack(bits, tested["n_test"]) for k, bits in tested["test"].items()}
-    at = read_config(words.run / "config.json").eval_steps
-    last = json.loads((words.run / "metrics.jsonl").read_text().splitlines()[-1])
-    notes = {
-        "update": last["update"], "method": tested["method"], "validation": last["validation"],
-        "test": [_summary(steps, exact) for steps, exact in solved.items()],
-        "controls": {
-            control: _summary(at, unpack(bits, tested["n_test"]))
-            for control, bits in tested.get("controls", {}).items()
-        },
-    }  # fmt: skip
-    return notes, {"device": tested["device"], **_details(solved)}
+def _of_campaign(
+    words: argparse.Namespace, run: RunConfig, lines: Sequence[dict], temporary: Path
+) -> tuple[Model, dict, dict]:
+    """The same of a run that a campaign has tested: its last weights, before they were rounded."""
+    for name in ("steps", "early_stop", "control_steps", "batch"):
+        if getattr(words, name) is not None:
+            raise UserError(
+                f"--{name.replace('_', '-')} is for a run that is tested now; {words.run} has the "
+                "tests of a campaign"
+            )
+    stored = read_object(words.run / "run.json")
+    with that_holds(words.run, "a campaign's run with tests on test puzzles"):
+        solved = {int(k): unpack(bits, stored["n_test"]) for k, bits in stored["test"].items()}
+        notes = {
+            "update": lines[-1]["update"], "method": stored["method"],
+            "validation": lines[-1]["validation"],
+            "test": [_summary(steps, exact) for steps, exact in solved.items()],
+        }  # fmt: skip
+        if "controls" in stored:
+            notes["controls"] = {
+                control: _summary(run.eval_steps, unpack(bits, stored["n_test"]))
+                for control, bits in stored["controls"].items()
+            }
+        figures = {"device": stored["device"], **_details(solved)}
+    return load_model(words.run / "final"), notes, figures
 
 
 def _summary(steps: int, exact: np.ndarray) -> dict:

@@ -4,8 +4,8 @@
 #   FOCUS_DATA=DIR runs/transfer_full.sh [RUNS] [OUT]
 #
 # RUNS holds the study table1-full of experiments.campaign (runs/table1.sh); its last weights are measured,
-# beside the language model as it is and two random adapters of their norms. Completions and bits took
-# four minutes on an H200; verdicts run on the CPU. Run it again after a kill: it continues.
+# beside the language model as it is and, for the bits, two random adapters of their norms. Completions
+# and bits need a GPU; verdicts run on the CPU. Run it again after a kill: it continues.
 set -eu
 runs=${1:-runs-out}
 name=qwen2.5-coder-0.5b

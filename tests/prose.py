@@ -224,49 +224,86 @@ def in_points(effect: float, low: float, high: float) -> str:
     return with_interval(effect, low, high).replace(" [", " points [")
 
 
-def bits_of_qwen(adapter: str) -> tuple[list[str], list[float]]:
-    """What an adapter of FOCUS with Qwen2.5-Coder-0.5B costs on three benchmarks; random ones."""
-    part = adapter.removesuffix("-1")
-    study = stored_results(f"transfer-bits-qwen2.5-coder-0.5b-{part.removeprefix('focus-')}")
-    costs = {(row["variant"], row["benchmark"]): row["bits_per_token"] for row in study["compared"]}
-    benchmarks = ("math", "cruxeval-o", "cruxeval-i")
-    own = [f"{costs[adapter, benchmark]:.2f}" for benchmark in benchmarks]
-    return own, [abs(cost) for (name, _), cost in costs.items() if name.startswith("null")]
+def bits_of_qwen(file: str, adapter: str) -> dict[str, list[float]]:
+    """Bits per token more than as it is, on three benchmarks: an adapter and its random ones."""
+    costs: dict[str, list[float]] = {}
+    for row in stored_results(f"transfer-bits-qwen2.5-coder-0.5b-{file}")["compared"]:
+        kind = adapter if row["variant"] == adapter else "random"
+        if row["benchmark"] != "math-hard":  # a part of MATH
+            costs.setdefault(kind, []).append(row["bits_per_token"])
+    return costs
+
+
+def on_the_first_60() -> list[float]:
+    """What the adapter of the paper's length costs on the items of the shorter run."""
+    few, every = (
+        stored_results(f"transfer-bits-qwen2.5-coder-0.5b-{file}")["results"]
+        for file in ("focus", "full")
+    )
+    assert {row["n"] for row in few} == {60}, "the first 60"
+    costs = []
+    for benchmark in ("math", "cruxeval-o", "cruxeval-i"):
+        ids = next(row for row in few if row["benchmark"] == benchmark)["items"]["id"]
+        items = {row["variant"]: row["items"] for row in every if row["benchmark"] == benchmark}
+        first = [items["base"]["id"].index(item) for item in ids]
+        tokens, before, after = (
+            np.array(items[variant][key])[first].sum()
+            for variant, key in (("base", "tokens"), ("base", "bits"), ("focus-full", "bits"))
+        )
+        costs.append((after - before) / tokens)
+    return costs
 
 
 def harm() -> list[tuple[Path, str]]:
     """What the adapter of the run at the paper's length does to mathematics and code."""
     stored = stored_results("transfer-qwen2.5-coder-0.5b-full")
     right = {(row["variant"], row["benchmark"]): 100 * row["accuracy"] for row in stored["results"]}
+    p_values = {test["benchmark"]: test["p"] for test in stored["compared"]}
+    assert max(p_values["math"], p_values["cruxeval-o"]) < 0.001, "on MATH and CruxEval-O"
     math, code = (
         [right[variant, benchmark] for variant in ("base", "focus-full")]
         for benchmark in ("math", "cruxeval-o")
     )
-    fallen = 100 * (stored["average"]["base"] - stored["average"]["focus-full"])
-    (early, random), (late, others) = bits_of_qwen("focus-1"), bits_of_qwen("focus-full")
-    costs = "{} bits per token {}MATH, {} {}CruxEval-O and {} {}".format
-    few = stored_results("transfer-bits-qwen2.5-coder-0.5b-focus")["results"]
-    assert {row["n"] for row in few} == {60}, "the first 60"
-    at_most = f"at most {max(*random, *others):.1g}"
+    changed = 100 * (stored["average"]["focus-full"] - stored["average"]["base"])
+    early, late = bits_of_qwen("focus", "focus-1"), bits_of_qwen("full", "focus-full")
+    shorter, own, same = (
+        [f"{cost:.2f}" for cost in costs]
+        for costs in (early["focus-1"], late["focus-full"], on_the_first_60())
+    )
+    at_most = f"at most {max(map(abs, early['random'] + late['random'])):.1g}"
     return [
-        (README, "MATH falls from {:.1f} to {:.1f} %, CruxEval-O from {:.1f} to {:.1f} %".format(
+        (README, "MATH falls from {:.1f} to {:.1f} %, CruxEval-O from {:.1f} to {:.2f} %".format(
             *math, *code)),
-        (RESULTS, "solves {:.1f} % of MATH instead of {:.1f}, and {:.1f} % of CruxEval-O instead of"
+        (README, f"costs {own[0]} to {own[2]} bits per token of reference text, two random adapters"
+                 f" of the same norms {at_most}"),
+        (RESULTS, "solves {:.1f} % of MATH instead of {:.1f}, and {:.2f} % of CruxEval-O instead of"
                   " {:.1f}; the average of four benchmarks falls by {:.1f} points".format(
-                      *math[::-1], *code[::-1], fallen)),
+                      *math[::-1], *code[::-1], -changed)),
         (TRANSFER, f"solves {math[0]:.1f} % of MATH and {code[0]:.1f} % of CruxEval-O; with the"
-                   " adapter"),
-        (TRANSFER, f"at its length, {math[1]:.1f} and {code[1]:.1f} %"),
-        (TRANSFER, f"this one by {-fallen:.1f}"),
-        (TRANSFER, "costs " + costs(early[0], "on ", early[1], "on ", early[2], "on CruxEval-I")
-                   + f" after 20,000 updates (`focus-1`, the first 60 items), and {late[0]},"
-                   f" {late[1]} and {late[2]} after 50,000"),
-        (TRANSFER, f"random adapters of its norms cost {at_most}"),
-        (RESULTS, f"It costs {late[0]} bits per token of the reference solutions of MATH, {late[1]}"
-                  f" and {late[2]} of CruxEval-O and -I; random adapters of the same norms cost"
-                  f" {at_most}. After 20,000 updates it had cost {early[0]}, {early[1]} and"
-                  f" {early[2]}"),
+                   f" adapter of FOCUS on Sudoku, trained in the paper's regime and at its length,"
+                   f" {math[1]:.1f} and {code[1]:.2f} %"),
+        (TRANSFER, f"ours by {changed:.1f}"),
+        (TRANSFER, "of ordinary text {} % of the mean square is the same for every token without"
+                   " the adapter and {} % with it".format(
+                       *alike_in_all_tokens("qwen2.5-coder-0.5b-full"))),
+        (TRANSFER, "does the like ({} and {} %)".format(*alike_in_all_tokens("sudoku-smollm2"))),
+        (TRANSFER, f"costs {own[0]} bits per token on MATH, {own[1]} on CruxEval-O and {own[2]} on"
+                   f" CruxEval-I. That of another run, of 20,000 updates (`focus-1`), costs"
+                   f" {shorter[0]}, {shorter[1]} and {shorter[2]} on the first 60 items, where"
+                   f" `focus-full` costs {same[0]}, {same[1]} and {same[2]}. Random adapters of"
+                   f" their norms cost {at_most}"),
+        (RESULTS, f"costs {own[0]} bits per token of the reference solutions of MATH, {own[1]} and"
+                  f" {own[2]} of CruxEval-O and -I; two random adapters of the same norms cost"
+                  f" {at_most}. The adapter of another run, of 20,000 updates, costs {shorter[0]},"
+                  f" {shorter[1]} and {shorter[2]} on the first 60 items, where this one costs"
+                  f" {same[0]}, {same[1]} and {same[2]}"),
     ]  # fmt: skip
+
+
+def alike_in_all_tokens(reading: str) -> list[str]:
+    """Percent of the hidden states of text, without the adapter and with it."""
+    texts = stored_results(f"reading-{reading}")["texts"]
+    return [f"{100 * texts[which]:.0f}" for which in ("unadapted", "adapted")]
 
 
 def at_length_with_qwen() -> list[tuple[Path, str]]:
@@ -277,24 +314,27 @@ def at_length_with_qwen() -> list[tuple[Path, str]]:
     solved = by_file_with_qwen("table1-full", "primary", _HARDEST, _UNBIASED)
     early = by_file_with_qwen("table1", "table1-none", _HARDEST, _UNBIASED)
     longest = 100 * full_length("table1-full", steps=1024)[1]
-    assert longest < 100 * min(full_length("primary", steps=1024).values())
+    changed, gained, p = changed_by_another_r("table1-full")
     five = span(without, 100, 1)
     return [
         (README, f"one run of the paper's length solves {own:.1f} %; with the encoding of another"
                  f" puzzle the same weights solve {other:.1f} %"),
         (README, f"and so are {own:.1f} and 96.6"),
+        (RESULTS, f"(`sudoku-qwen2.5-coder-0.5b` {run['seconds'] / 60:.0f}), trials not counted"),
         (RESULTS, f"one run solves {own:.1f} % at K = 128 (the paper has 64.4 with Qwen3-1.7B),"
                   f" five runs without a language model {five} %"),
-        (RESULTS, f"of another puzzle the same weights solve {other:.1f} %"),
+        (RESULTS, f"of another puzzle the same weights solve {other:.1f} % (p = {p:.2f})"),
         (RESULTS, f"takes {run['seconds'] / 60:.0f} minutes, with prompts of 85 tokens"),
         (DEVIATIONS, f"with Qwen2.5-Coder-0.5B solves {own:.1f} %, five without {five}"),
         (LANGUAGE_MODELS, f"one run solves {own:.1f} % of the test Sudokus at K = 128; five runs"
                           f" without a language model solve {five} %. With R of another puzzle the"
                           f" same weights solve {other:.1f} %"),
-        (LANGUAGE_MODELS, "Another puzzle's R changes {} of 9,000 verdicts and gains {} points"
-                          " (after 20,000 updates {}, and {} points)".format(
-                              *changed_by_another_r("table1-full"),
-                              *changed_by_another_r("table1"))),
+        (LANGUAGE_MODELS, f"Another puzzle's R changes {changed} of 9,000 verdicts and gains"
+                          f" {gained} points, which is not significant (p = {p:.2f}); after 20,000"
+                          " updates it was {}, and {} points".format(
+                              *changed_by_another_r("table1")[:2])),
+        (LANGUAGE_MODELS, f"At K = 1,024 it has {longest:.1f} %, the lowest of the five"
+                          f" {100 * min(full_length('primary', steps=1024).values()):.1f}"),
         (LANGUAGE_MODELS, "with the language model {} % of the largest hard file are solved, of the"
                           " unbiased one {}; the means of the five runs without are {} and {}."
                           " After 20,000 updates it was {} and {} %, {} and {}".format(
@@ -337,13 +377,15 @@ def by_file_with_qwen(with_it: str, without: str, *names: str) -> list[str]:
     ]
 
 
-def changed_by_another_r(study: str) -> tuple[str, str]:
-    """Verdicts of a run with the 0.5B that differ when R is that of another puzzle; points."""
+def changed_by_another_r(study: str) -> tuple[str, str, float]:
+    """Verdicts of a run with the 0.5B that differ when R is that of another puzzle; points; p."""
     run = stored_results(f"campaign-{study}")["runs"]["as-is-focus-1"]
     own, other = (
         unpack(bits, run["n_test"]) for bits in (run["test"]["128"], run["controls"]["shuffled"])
     )
-    return str((own != other).sum()), f"{100 * (other.mean() - own.mean()):.1f}"
+    gained, lost = int((other & ~own).sum()), int((own & ~other).sum())
+    points = f"{100 * (gained - lost) / len(own):.1f}"
+    return str(gained + lost), points, mcnemar(lost, gained)
 
 
 def milliseconds(recipe: str) -> str:

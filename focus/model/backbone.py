@@ -5,6 +5,7 @@ is compared with. A language model reads the puzzle as a prompt with one token p
 hidden state at the cells, through G_psi = RMSNorm + Linear, is R.
 """
 
+import json
 import tempfile
 import typing
 from abc import ABC, abstractmethod
@@ -306,7 +307,10 @@ def adapter_tensors(model: Any) -> dict[str, Tensor]:
 
 
 def adapter_config(model: Any) -> str:
-    """`adapter_config.json`."""
+    """`adapter_config.json`, the same each time: peft writes a set of modules in any order."""
     with tempfile.TemporaryDirectory() as folder:
         model.peft_config["default"].save_pretrained(folder)
-        return Path(folder, "adapter_config.json").read_text(encoding="utf-8")
+        values = json.loads(Path(folder, "adapter_config.json").read_text(encoding="utf-8"))
+    if isinstance(values["target_modules"], list):
+        values["target_modules"].sort()
+    return json.dumps(values, indent=2) + "\n"

@@ -24,6 +24,8 @@ def model_card(task: Task, config: SolverConfig, notes: dict, data: str = "") ->
             "from peft import PeftModel",
             'model = PeftModel.from_pretrained(language_model, "DIR/adapter")',
             "```", "",
+            "Trained to encode puzzles alone, it may harm what the language model writes; "
+            "`focus transfer base DIR --bits` measures that.", "",
         ]  # fmt: skip
     lines += ["## Measured", "", _measured(notes), ""]
     return "\n".join(lines)
@@ -78,8 +80,10 @@ def _use(config: SolverConfig) -> list[str]:
     """Commands and Python; DIR is the folder, or its name on the hub."""
     if config.answer == "written":
         return ["```", "focus eval DIR", "```", ""]
+    name = config.backbone.name
+    install = [f"focus backbone install {name}"] if name in INSTALLABLE else []
     return [
-        "```", "focus solve PUZZLE --checkpoint DIR --watch", "focus eval DIR", "```", "",
+        "```", *install, "focus solve PUZZLE --checkpoint DIR --watch", "focus eval DIR", "```", "",
         "or, in Python,", "",
         "```python",
         "from focus import Solver", "",

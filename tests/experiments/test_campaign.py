@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-from experiments import campaign, release
+from experiments import campaign
 from experiments.campaign import groups, main
 from experiments.stored import RESULTS
 from experiments.studies import STUDIES, TEACHER, Study
@@ -88,44 +87,6 @@ def test_language_models_are_tested_with_their_controls(tmp_path, tiny):
     )
     assert set(focus["controls"]) == {"zeroed", "shuffled", "adapter-off"}
     assert "controls" not in direct
-
-
-def test_a_run_of_a_campaign_is_released_with_its_own_tests(tmp_path, tiny, monkeypatch):
-    call, runs = tiny(Study("mini-sudoku/tiny-llama", 2, ("focus",), (1,))), tmp_path / "runs"
-    call("run", "tiny", "--data", "generated", "--out", str(runs))
-    monkeypatch.setattr(release, "RESULTS", tmp_path)
-    monkeypatch.setattr(release, "RELEASES", (tmp_path / "releases",))
-    run = runs / "as-is-focus-1"
-    words = ["release", str(run), "made", "--trained", "Two updates."]
-    monkeypatch.setattr("sys.argv", words)
-    release.main()
-    tested, figures = (
-        json.loads(p.read_text()) for p in (run / "run.json", tmp_path / "made.json")
-    )
-    assert figures["exact_by_puzzle"] == tested["test"]
-    assert set(figures["controls"]) == {"zeroed", "shuffled", "adapter-off"}
-    card = (tmp_path / "releases" / "made" / "README.md").read_text()
-    assert "Validation after 2 updates of the method `focus`" in card
-    assert card.endswith("Two updates.\n")
-    one, other = (
-        load_file(folder / "updater.safetensors")
-        for folder in (run / "final", tmp_path / "releases" / "made")
-    )
-    assert all(one[name].equal(weight) for name, weight in other.items())
-
-
-def test_a_run_that_was_not_tested_on_test_puzzles_is_not_released(
-    tmp_path, tiny, monkeypatch, capsys
-):
-    call = tiny(Study("mini-sudoku", 1, ("focus",), (1,), splits=("validation",)))
-    call("run", "tiny", "--data", "generated", "--out", str(tmp_path))
-    monkeypatch.setattr(release, "RELEASES", (tmp_path / "releases",))
-    run = str(tmp_path / "as-is-focus-1")
-    monkeypatch.setattr("sys.argv", ["release", run, "made", "--trained", "One update."])
-    with pytest.raises(SystemExit, match="2"):
-        release.main()
-    assert "has not been tested on test puzzles" in capsys.readouterr().err
-    assert not (tmp_path / "releases").exists()
 
 
 def test_what_is_chosen_is_tested_on_validation_puzzles_alone(tmp_path, tiny):

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -62,18 +63,10 @@ def test_what_is_the_same_in_all_tokens_of_a_text(run):
     embedding = solver.backbone.model.get_input_embeddings().weight
     with torch.no_grad():
         embedding.copy_(embedding[:1].expand_as(embedding))
-    assert reading.common(solver, TEXTS) > usual  # every token is the same word
+    assert reading.common(solver, TEXTS) == pytest.approx(1)  # every token is the same word
     figures = reading.measure(str(run[0]), run[1], TEXTS)["texts"]
     assert figures["adapted"] == pytest.approx(usual)
     assert figures["adapted"] != figures["unadapted"]
-
-
-class MadeTexts:
-    """Two texts in the place of MATH."""
-
-    @staticmethod
-    def items(data: None) -> list[Item]:
-        return [Item(str(n), {"problem": text}, "", text) for n, text in enumerate(TEXTS)]
 
 
 def test_figures_are_stored_and_shown(run, tmp_path, monkeypatch, capsys):
@@ -81,13 +74,16 @@ def test_figures_are_stored_and_shown(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(reading, "RESULTS", tmp_path)
     monkeypatch.setattr(reading, "open_source", lambda place: tmp_path)
     monkeypatch.setattr(reading, "load_split", lambda source, task, name: table)
-    monkeypatch.setitem(reading.BENCHMARKS, "math", MadeTexts)
+    items = [Item(str(n), {"problem": text}, "", text) for n, text in enumerate(TEXTS)]
+    math = replace(reading.BENCHMARKS["math"], load=lambda data: items)
+    monkeypatch.setitem(reading.BENCHMARKS, "math", math)
     shown = []
     for words in (("mine", str(folder)), ("--table",)):
         monkeypatch.setattr(sys, "argv", ["reading", *words])
         reading.main()
         shown.append(capsys.readouterr().out)
     assert "| `mine` | " in shown[0]
+    assert shown[0].rstrip().endswith(" % |")  # of text
     assert shown[1] == shown[0]
     assert json.loads((tmp_path / "reading-mine.json").read_text())["n"] == len(table)
 

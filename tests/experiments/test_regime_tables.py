@@ -35,12 +35,16 @@ def test_one_run_is_compared_with_several_as_if_it_could_be_one_of_them():
     puzzles = np.arange(100)
     one = {1: {"128": puzzles < 60}}
     seeds = {seed: {"128": puzzles < 48 + 2 * seed} for seed in (1, 2, 3)}
-    effect, low, high, _ = regime_tables.with_minus_without(one, seeds, "128")
+    effect, low, high = regime_tables.with_minus_without(one, seeds, "128")
     assert effect == pytest.approx(0.08)
     # Student's t of two degrees of freedom, for the spread of the seeds and of one more run.
     assert effect - low >= 4.3 * 0.02 * (1 + 1 / 3) ** 0.5
-    _, narrow, _, _ = regime_tables.with_minus_without(one, {1: seeds[3]}, "128")
+    assert regime_tables.with_minus_without(seeds, one, "128")[0] == pytest.approx(-effect)
+    _, narrow, _ = regime_tables.with_minus_without(one, {1: seeds[3]}, "128")
     assert low < 0 < narrow < high  # of one beside one the puzzles alone are known
+    more = {seed: {"128": puzzles < 58 + 2 * seed} for seed in (2, 3, 4)}
+    both, *_ = regime_tables.with_minus_without(more, seeds, "128")
+    assert both == pytest.approx(0.1)  # of the seeds that both have
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from experiments.stored import stored_results
 from experiments.studies import STUDIES
 from focus import cli
+from focus.model.checkpoint import releases
 
 ROOT = Path(__file__).parents[2]
 NOTE = """#!/bin/sh
@@ -81,16 +83,36 @@ def test_table_1_has_all_of_its_studies(tmp_path):
         assert {words[4] for words in called if words[3] == part} == studies
 
 
-def test_adapters_are_the_last_weights_of_runs_that_are_in_the_studies(tmp_path):
+@pytest.mark.parametrize(
+    ("script", "names", "with_nulls"),
+    [
+        ("transfer_adapters", ["focus-1", "focus-2", "focus-3", "direct", "recurrent"], 3),
+        ("transfer_full", ["focus-full"], 1),  # their bits alone
+    ],
+)
+def test_adapters_are_the_last_weights_of_runs_that_are_in_the_studies(
+    script, names, with_nulls, tmp_path
+):
     runs = {f"{study}/{name}/final" for study, of in STUDIES.items() for name, _ in of.runs("")}
-    called = calls(ROOT / "runs" / "transfer_adapters.sh", tmp_path, "made")
+    called = calls(ROOT / "runs" / f"{script}.sh", tmp_path, "made")
     transfers = [words for words in called if words[:2] == ["focus", "transfer"]]
-    assert [words.count("--bits") for words in transfers] == [1, 0, 0]
+    assert sorted(words.count("--bits") for words in transfers) == [0, 0, 1]
+    assert sum("null" in words for words in transfers) == with_nulls
     for words in transfers:
         adapters = dict(word.split("=") for word in words if "=" in word)
-        assert list(adapters) == ["focus-1", "focus-2", "focus-3", "direct", "recurrent"]
+        assert list(adapters) == names
         assert {path.removeprefix("made/") for path in adapters.values()} <= runs
-        assert {"base", "null"} <= set(words)
+        assert "base" in words
+
+
+def test_the_card_of_a_release_says_what_its_script_says(tmp_path):
+    called = calls(ROOT / "runs" / "table1.sh", tmp_path, "made")
+    (words,) = [words for words in called if words[1:3] == ["-m", "experiments.release"]]
+    _, _, _, run, name, _, trained = words
+    study, of_study = run.split("/")[1:]
+    assert of_study in dict(STUDIES[study].runs(""))
+    assert stored_results(name)["trained"] == trained
+    assert (releases()[name] / "README.md").read_text().endswith(f"{trained}\n")
 
 
 def test_a_script_of_qwen_takes_either_size(tmp_path):

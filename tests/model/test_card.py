@@ -12,6 +12,7 @@ from focus.model.backbone import BackboneConfig
 from focus.model.base import SolverConfig
 from focus.model.card import model_card
 from focus.model.checkpoint import releases
+from focus.model.install import INSTALLABLE
 from focus.serialization import build, read_values, task_of
 from focus.tasks import Sudoku
 
@@ -28,9 +29,13 @@ def test_a_release_s_card_tells_the_hub_its_data_base_model_and_stored_results(n
     data = ModelCard(text).data
     assert data.datasets == [task.hub_dataset]
     assert (data.library_name, data.license) == ("focus-solver", "apache-2.0")
-    reads = "smollm2" in name
-    assert data.base_model == ("HuggingFaceTB/SmolLM2-135M-Instruct" if reads else None)
+    language_model = config.backbone.name
+    reads = language_model != "none"
+    assert reads == (name.partition("-")[2] in INSTALLABLE or name.endswith("smollm2"))
+    assert data.base_model == (INSTALLABLE[language_model].hub_id if reads else None)
     assert data.to_dict().get("base_model_relation") == ("adapter" if reads else None)
+    assert (f"focus backbone install {language_model}\n" in text) == reads
+    assert ("it may harm what the language model writes" in text) == reads
     stored = [(f"solved exactly, K = {r['steps']}", round(r["exact"], 4)) for r in notes["test"]]
     assert [(r.metric_name, r.metric_value) for r in data.eval_results] == stored
     assert {r.dataset_type for r in data.eval_results} == {task.hub_dataset}
