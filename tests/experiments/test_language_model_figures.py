@@ -49,6 +49,9 @@ def test_minutes_of_a_stack_are_shared(tmp_path, store):
     assert drawn(contents).get_xlabel() == "minutes of one NVIDIA H200, compilation included"
     store("campaign-table1-larger", runs={"as-is-focus-1": run(0.7, seconds=1200.0)})
     assert list(drawn(contents).lines[-1].get_xdata()) == [10, 20]
+    without_curve = {key: figure for key, figure in run(0.4).items() if key != "validation_exact"}
+    store("campaign-primary", runs={"as-is-focus-1": without_curve})
+    assert len(drawn(contents).lines) == 4  # a run that was stored without it is left out
     draw(tmp_path / f"{name}.svg", contents)
     assert "Qwen2.5-Coder-1.5B" in (tmp_path / f"{name}.svg").read_text()
 
