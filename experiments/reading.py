@@ -111,7 +111,11 @@ def measure(
             )
         table = load_split(source, solver.task, "validation")[:PUZZLES]
     if texts is None:
-        items = BENCHMARKS["math"].items(None)[:TEXTS]
+        try:
+            items = BENCHMARKS["math"].items(None)[:TEXTS]
+        except UserError as error:
+            reason = str(error).partition(";")[0]  # what follows names a flag of another command
+            raise UserError(f"set {DATA_VARIABLE} to a folder with MATH too: {reason}") from error
         texts = [f"{item.fields['problem']}\n{item.gold}" for item in items]
     with controlled(solver, "adapter-off" if solver.has_adapter else "none"):
         unadapted = common(solver, texts)

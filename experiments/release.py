@@ -13,7 +13,6 @@ released, with the tests that it made before they were rounded.
 import argparse
 import json
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -74,8 +73,10 @@ def release(words: argparse.Namespace, temporary: Path, folder: Path) -> None:
     lines = [parse_object(line, str(metrics)) for line in read_text(metrics).splitlines()]
     if not lines:
         raise UserError(f"{metrics} is empty: nothing was trained")
-    measure = _of_campaign if (words.run / "final").is_dir() else _tested
-    model, notes, figures = measure(words, run, lines, temporary)
+    if (words.run / "final").is_dir():
+        model, notes, figures = _of_campaign(words, run, lines[-1])
+    else:
+        model, notes, figures = _tested(words, run, temporary)
     notes["trained"] = words.trained
     if model.has_adapter:
         notes["adapter"] = adapter_norm(model)
@@ -93,9 +94,7 @@ def release(words: argparse.Namespace, temporary: Path, folder: Path) -> None:
         print(json.dumps(result))
 
 
-def _tested(
-    words: argparse.Namespace, run: RunConfig, lines: Sequence[dict], temporary: Path
-) -> tuple[Model, dict, dict]:
+def _tested(words: argparse.Namespace, run: RunConfig, temporary: Path) -> tuple[Model, dict, dict]:
     """The rounded weights, what their card says of them, and what is stored besides."""
     device, name = this_device()
     save_model(load_model(words.run), temporary / "rounded", dtype=torch.bfloat16)
@@ -121,9 +120,7 @@ def _tested(
     return model, notes, figures
 
 
-def _of_campaign(
-    words: argparse.Namespace, run: RunConfig, lines: Sequence[dict], temporary: Path
-) -> tuple[Model, dict, dict]:
+def _of_campaign(words: argparse.Namespace, run: RunConfig, last: dict) -> tuple[Model, dict, dict]:
     """The same of a run that a campaign has tested: its last weights, before they were rounded."""
     for name in ("steps", "early_stop", "control_steps", "batch"):
         if getattr(words, name) is not None:
@@ -135,8 +132,8 @@ def _of_campaign(
     with that_holds(words.run, "a campaign's run with tests on test puzzles"):
         solved = {int(k): unpack(bits, stored["n_test"]) for k, bits in stored["test"].items()}
         notes = {
-            "update": lines[-1]["update"], "method": stored["method"],
-            "validation": lines[-1]["validation"],
+            "update": last["update"], "method": stored["method"],
+            "validation": last["validation"],
             "test": [_summary(steps, exact) for steps, exact in solved.items()],
         }  # fmt: skip
         if "controls" in stored:

@@ -1,6 +1,5 @@
 """Tables on mathematics and code: accuracy, how completions end, bits of references, a check."""
 
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -32,63 +31,47 @@ _TITLES = {
 }
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """What was stored of a language model and its adapters."""
-
-    benchmarks: list[str]
-    rows: dict[str, list[list[dict]]]  # what a row is called; a list for each benchmark, of seeds
+Figures = dict[str, list[dict]]  # of each benchmark, a row's seeds
 
 
-def _measured(name: str) -> _Measured:
+def _measured(name: str) -> dict[str, Figures]:
+    """The figures of a language model and its adapters, by what their row is called."""
     stored = stored_results(f"transfer-{name}")
-    by_kind: dict[str, list[str]] = {}
-    for variant in dict.fromkeys(row["variant"] for row in stored["results"]):
-        kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
-        by_kind.setdefault(kind, []).append(variant)
     tests = {(test["variant"], test["benchmark"]): test for test in stored["compared"]}
-    cells = {(row["variant"], row["benchmark"]): row for row in stored["results"]}
-    benchmarks = [name for name in BENCHMARKS if ("base", name) in cells]
-    rows = {
-        _called(kind, stored["backbone"]): [
-            [{**cells[v, name], **tests.get((v, name), {})} for v in variants]
-            for name in benchmarks
-        ]
-        for kind, variants in by_kind.items()
-    }
-    return _Measured(benchmarks, rows)
+    measured: dict[str, Figures] = {}
+    for row in stored["results"]:
+        variant, benchmark = row["variant"], row["benchmark"]
+        kind = variant.rsplit("-", 1)[0] if variant.startswith("null-") else variant
+        of_one = measured.setdefault(_called(kind, stored["backbone"]), {})
+        of_one.setdefault(benchmark, []).append(row | tests.get((variant, benchmark), {}))
+    return measured
 
 
 def transfer(name: str) -> str:
     """Accuracy on mathematics and code; a row of random adapters is the mean of its seeds."""
     measured = _measured(name)
+    base, *_ = measured.values()
+    benchmarks = [benchmark for benchmark in BENCHMARKS if benchmark in base]
     head = []
-    for number, benchmark in enumerate(measured.benchmarks):
-        best = max(row["accuracy"] for rows in measured.rows.values() for row in rows[number])
-        n = next(iter(measured.rows.values()))[number][0]["n"]
-        title = BENCHMARKS[benchmark].title
-        head.append(f"{title} ({n:,}){', floor' if best < FLOOR else ''}")
+    for benchmark in benchmarks:
+        best = max(row["accuracy"] for figures in measured.values() for row in figures[benchmark])
+        floor = ", floor" if best < FLOOR else ""
+        head.append(f"{BENCHMARKS[benchmark].title} ({base[benchmark][0]['n']:,}){floor}")
     table = [["language model", *head, "Avg."]]
-    for kind, cells in measured.rows.items():
-        means = {
-            benchmark: np.mean([seed["accuracy"] for seed in seeds])
-            for benchmark, seeds in zip(measured.benchmarks, cells, strict=True)
-        }
-        average = np.mean([means[benchmark] for benchmark in AVERAGED])
-        table.append([kind, *map(_accuracy, cells), f"{100 * average:.2f}"])
+    for kind, figures in measured.items():
+        means = [np.mean([row["accuracy"] for row in figures[name]]) for name in AVERAGED]
+        cells = (_accuracy(figures[benchmark]) for benchmark in benchmarks)
+        table.append([kind, *cells, f"{100 * np.mean(means):.2f}"])
     return markdown(table)
 
 
 def transfer_ends(name: str) -> str:
     """How completions end: by themselves, with an answer that can be read, in repetitions."""
-    measured = _measured(name)
     rows = [["language model", "benchmark", "ended by itself", "answer found", "repeats", "tokens"]]
-    for kind, cells in measured.rows.items():
-        for benchmark, seeds in zip(measured.benchmarks, cells, strict=True):
-            if benchmark not in ("math", "cruxeval-o", "cruxeval-i"):
-                continue
+    for kind, figures in _measured(name).items():
+        for benchmark in ("math", "cruxeval-o", "cruxeval-i"):
             mean = {
-                key: float(np.mean([seed[key] for seed in seeds]))
+                key: float(np.mean([row[key] for row in figures[benchmark]]))
                 for key in ("finished", "answered", "repeats", "tokens")
             }
             shares = [f"{100 * mean[key]:.1f} %" for key in ("finished", "answered", "repeats")]

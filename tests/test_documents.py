@@ -15,7 +15,7 @@ from focus.evaluation.statistics import effect_over_seeds
 from focus.recipes import recipe
 from focus.serialization import FORMAT
 from focus.settings import flag, walk
-from tests import prose
+from tests import prose, prose_language_models
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -99,7 +99,7 @@ def test_the_flags_of_deviations_are_settings_of_a_run():
 
 
 def test_sentences_have_the_stored_figures():
-    for page, sentence in prose.words():
+    for page, sentence in [*prose.words(), *prose_language_models.words()]:
         assert sentence in " ".join(page.read_text(encoding="utf-8").split()), page.name
 
 

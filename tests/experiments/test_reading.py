@@ -94,6 +94,13 @@ def test_generated_puzzles_are_refused(run, monkeypatch):
         reading.measure(str(run[0]))
 
 
+def test_a_folder_without_math_is_refused(run, tmp_path, monkeypatch):
+    monkeypatch.setenv(reading.DATA_VARIABLE, str(tmp_path))
+    with pytest.raises(UserError, match=r"set FOCUS_DATA to a folder with MATH too: no math/") as e:
+        reading.measure(str(run[0]), run[1])
+    assert "--data" not in str(e.value)  # it has no such flag
+
+
 @pytest.mark.parametrize("words", [(), ("mine",), ("mine", "sudoku-none"), ("mine", "nowhere")])
 def test_what_cannot_be_read_is_one_line(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["reading", *words])
